@@ -3,8 +3,18 @@
 const CORE = '^lib/(mqtt|pulsar)/(protocol|codec)/';
 module.exports = {
   forbidden: [
-    { name: 'no-circular', severity: 'error', from: {}, to: { circular: true, viaOnly: { dependencyTypesNot: ['type-only'] } } },
-    { name: 'no-orphans', severity: 'error', from: { orphan: true, path: '^lib/', pathNot: '^lib/(index|testing/index)\\.ts$' }, to: {} },
+    {
+      name: 'no-circular',
+      severity: 'error',
+      from: {},
+      to: { circular: true, viaOnly: { dependencyTypesNot: ['type-only'] } },
+    },
+    {
+      name: 'no-orphans',
+      severity: 'error',
+      from: { orphan: true, path: '^lib/', pathNot: '^lib/(index|testing/index)\\.ts$' },
+      to: {},
+    },
     {
       name: 'protocol-stays-in-its-room',
       severity: 'error',
@@ -25,7 +35,12 @@ module.exports = {
       from: { path: CORE },
       to: { dependencyTypes: ['core'], pathNot: '^(node:)?buffer$' },
     },
-    { name: 'protocol-has-no-packages', severity: 'error', from: { path: '^lib/(mqtt|pulsar)/protocol/' }, to: { path: 'node_modules/' , dependencyTypesNot: ['core'] } },
+    {
+      name: 'protocol-has-no-packages',
+      severity: 'error',
+      from: { path: '^lib/(mqtt|pulsar)/protocol/' },
+      to: { path: 'node_modules/', dependencyTypesNot: ['core'] },
+    },
     {
       name: 'mqtt-packet-has-one-user',
       severity: 'error',
@@ -54,7 +69,10 @@ module.exports = {
       name: 'nest-uses-the-doors',
       severity: 'error',
       from: { path: '^lib/nest/' },
-      to: { path: '^lib/(mqtt|pulsar|net)/', pathNot: ['^lib/(mqtt|pulsar)/index\\.ts$', '^lib/net/clock\\.ts$', '^lib/net/backoff\\.ts$'] },
+      to: {
+        path: '^lib/(mqtt|pulsar|net)/',
+        pathNot: ['^lib/(mqtt|pulsar)/index\\.ts$', '^lib/net/clock\\.ts$', '^lib/net/backoff\\.ts$'],
+      },
     },
     {
       name: 'no-deep-nest-imports',
@@ -62,7 +80,12 @@ module.exports = {
       from: { path: '^lib/' },
       to: { path: 'node_modules/@nestjs/[^/]+/.+', pathNot: 'node_modules/@nestjs/[^/]+/index\\.(d\\.ts|js)$' },
     },
-    { name: 'net-is-a-leaf', severity: 'error', from: { path: '^lib/net/' }, to: { path: '^lib/', pathNot: '^lib/(net/|errors\\.ts)' } },
+    {
+      name: 'net-is-a-leaf',
+      severity: 'error',
+      from: { path: '^lib/net/' },
+      to: { path: '^lib/', pathNot: '^lib/(net/|errors\\.ts)' },
+    },
     {
       name: 'sockets-live-in-net',
       severity: 'error',
@@ -75,7 +98,12 @@ module.exports = {
       from: { path: '^lib/', pathNot: '^lib/(net|testing)/' },
       to: { path: 'node_modules/ws/' },
     },
-    { name: 'observability-only-listens', severity: 'error', from: { path: '^lib/observability/' }, to: { path: '^lib/', pathNot: '^lib/observability/' } },
+    {
+      name: 'observability-only-listens',
+      severity: 'error',
+      from: { path: '^lib/observability/' },
+      to: { path: '^lib/', pathNot: '^lib/observability/' },
+    },
     {
       name: 'rooms-only-publish',
       severity: 'error',
@@ -88,9 +116,22 @@ module.exports = {
       severity: 'error',
       comment: 'a symmetrical bug would pass',
       from: { path: '^lib/testing/' },
-      to: { path: '^lib/', pathNot: ['^lib/testing/', '^lib/errors\\.ts$', '^lib/net/', '^lib/pulsar/codec/proto/pulsar-api-descriptor\\.ts$'] },
+      to: {
+        path: '^lib/',
+        pathNot: [
+          '^lib/testing/',
+          '^lib/errors\\.ts$',
+          '^lib/net/',
+          '^lib/pulsar/codec/proto/pulsar-api-descriptor\\.ts$',
+        ],
+      },
     },
-    { name: 'nobody-imports-testing', severity: 'error', from: { path: '^lib/', pathNot: '^lib/testing/' }, to: { path: '^lib/testing/' } },
+    {
+      name: 'nobody-imports-testing',
+      severity: 'error',
+      from: { path: '^lib/', pathNot: '^lib/testing/' },
+      to: { path: '^lib/testing/' },
+    },
     { name: 'lib-never-imports-out', severity: 'error', from: { path: '^lib/' }, to: { path: '^(test|sample)/' } },
     {
       name: 'sample-uses-public-api',
