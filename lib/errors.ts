@@ -157,3 +157,34 @@ export class MessageTooLargeError extends TransportError {
     this.limit = limit;
   }
 }
+
+/** The MQTT broker refused a publish (`ERR_PUBLISH`). */
+export class PublishError extends TransportError {
+  readonly reasonCode: number;
+
+  constructor(message: string, reasonCode: number, options: TransportErrorOptions = {}) {
+    super('ERR_PUBLISH', message, options);
+    this.reasonCode = reasonCode;
+  }
+}
+
+/** The MQTT broker refused a filter, or granted a lower QoS than the acknowledgement needs (`ERR_SUBSCRIPTION`). */
+export class SubscriptionError extends TransportError {
+  /** The filters concerned, with the broker's reason codes. */
+  readonly refused: readonly { readonly filter: string; readonly reasonCode: number }[];
+
+  constructor(message: string, refused: readonly { readonly filter: string; readonly reasonCode: number }[]) {
+    super('ERR_SUBSCRIPTION', message);
+    this.refused = refused;
+  }
+}
+
+/** The broker does not keep the session that was asked for (`ERR_SESSION`), or has lost it (`ERR_SESSION_LOST`). */
+export class SessionError extends TransportError {
+  constructor(
+    message: string,
+    options: TransportErrorOptions & { readonly code?: 'ERR_SESSION' | 'ERR_SESSION_LOST' } = {},
+  ) {
+    super(options.code ?? 'ERR_SESSION', message, options);
+  }
+}

@@ -1,0 +1,143 @@
+import { type Properties, type Qos, type SubscriptionRequest, type UserProperty } from './codec/packets.js';
+
+/** What `connect()` resolves to and every `connect` event carries. */
+export interface ConnectResult {
+  /** The broker still had this client's session. */
+  readonly sessionPresent: boolean;
+  readonly clientId: string;
+  readonly protocolVersion: 4 | 5;
+  /** Where we are connected to; never holds a secret. */
+  readonly server: string;
+  /** Seconds the broker keeps the session after a disconnect; 0xffffffff = for ever. */
+  readonly sessionExpiry: number;
+  /** Seconds, the server's value where it gave one. */
+  readonly keepAlive: number;
+  readonly limits: ServerLimits;
+  /** CONNACK Response Information, if asked for and given. */
+  readonly responseInformation?: string;
+  readonly userProperties?: readonly UserProperty[];
+}
+
+/** What the server accepts, from CONNACK; the protocol's own limits for 3.1.1. */
+export interface ServerLimits {
+  readonly receiveMaximum: number;
+  readonly maximumQos: Qos;
+  readonly retainAvailable: boolean;
+  /** Bytes. */
+  readonly maximumPacketSize: number;
+  readonly topicAliasMaximum: number;
+  readonly wildcardSubscriptions: boolean;
+  readonly subscriptionIdentifiers: boolean;
+  readonly sharedSubscriptions: boolean;
+}
+
+/** One filter to subscribe to. */
+export interface Subscription extends SubscriptionRequest {
+  /** MQTT 5: comes back with every message this subscription matched (1 to 268,435,455). */
+  readonly subscriptionIdentifier?: number;
+}
+
+/** The broker's answer for one filter. */
+export interface SubscriptionGrant {
+  readonly filter: string;
+  readonly requestedQos: Qos;
+  /** Granted QoS (0 to 2), or the error (0x80 and above). */
+  readonly reasonCode: number;
+  readonly reasonString?: string;
+}
+
+export interface PublishRequest {
+  readonly topic: string;
+  readonly payload: Buffer | Uint8Array | string;
+  /** Default 0. */
+  readonly qos?: Qos;
+  readonly retain?: boolean;
+  /** MQTT 5. Topic aliases are assigned by the client and not accepted here. */
+  readonly properties?: Properties;
+}
+
+/** The message has reached the broker (QoS 1: PUBACK, QoS 2: PUBCOMP) or, with QoS 0, the socket. */
+export interface PublishResult {
+  /** 0, or 0x10 where nobody had subscribed. */
+  readonly reasonCode: number;
+  readonly reasonString?: string;
+  readonly userProperties?: readonly UserProperty[];
+}
+
+export type PublishCallback = (error: Error | undefined, result?: PublishResult) => void;
+
+/** A publish on its way. */
+export interface PublishHandle {
+  /** True if it had not been written: it is removed and fails with ERR_ABORTED. False if it may be at the broker already. */
+  cancel(): boolean;
+  /** Its bytes were handed to a socket at least once. */
+  readonly written: boolean;
+}
+
+/**
+ * - `idle`: not connected yet. `connecting`, `connected`: as they say. `reconnecting`: lost, the next try is planned.
+ * - `draining`: intake is stopped. `closed`: by `close()` or `destroy()`. `failed`: given up, see `lastError`.
+ */
+export type MqttState = 'idle' | 'connecting' | 'connected' | 'reconnecting' | 'draining' | 'closed' | 'failed';
+
+export interface MqttStatus {
+  readonly state: MqttState;
+  readonly server: string | undefined;
+  readonly lastError: Error | undefined;
+  /** Milliseconds to the next dial while `reconnecting`. */
+  readonly nextDialIn: number | undefined;
+  /** Reading is paused by backpressure. */
+  readonly readingPaused: boolean;
+  /** Notes about the session that do not stop it, for example a session expiry lower than asked for. */
+  readonly notes: readonly string[];
+}
+
+/** Every event of `MqttClient.on()` and its payload. */
+export interface MqttClientEvents {
+  connect: ConnectResult;
+  disconnect: { readonly cause: Error | undefined; readonly willReconnect: boolean };
+  status: MqttStatus;
+  /** The broker had no session for us any more: what it had queued is gone; unacknowledged deliveries here are the only copies. */
+  sessionLost: { readonly orphaned: number };
+  serverDisconnect: {
+    readonly reasonCode: number;
+    readonly reasonString: string | undefined;
+    readonly serverReference: string | undefined;
+  };
+  warning: { readonly message: string };
+  error: Error;
+}
+
+export interface MqttStats {
+  /** PUBLISH packets received, copies included. */
+  readonly received: number;
+  /** Copies bound to a delivery that was still held. */
+  readonly bound: number;
+  /** Deliveries that failed and were handed out again. */
+  readonly redelivered: number;
+  readonly acknowledged: number;
+  /** Acknowledgements of deliveries whose session or identifier is gone. */
+  readonly staleAcknowledgements: number;
+  /** Calls that did not fit the delivery's state, for example `start()` of a settled one. */
+  readonly refusedTransitions: number;
+  /** Deliveries unfinished at `destroy()` or `close()`. */
+  readonly abandoned: number;
+  /** Deliveries whose identifier the broker reused. */
+  readonly superseded: number;
+  readonly sessionsLost: number;
+  readonly connects: number;
+  readonly unknownAcknowledgements: number;
+  /** PUBLISH over the Receive Maximum, tolerated. */
+  readonly overruns: number;
+  readonly droppedQos0: number;
+  readonly published: number;
+  readonly republished: number;
+  /** Publishes repeated in a new session that the broker may have had already. */
+  readonly possibleDuplicates: number;
+  readonly pendingPublishes: number;
+  readonly pendingPublishBytes: number;
+  /** Deliveries of QoS 1 and 2 by state. */
+  readonly deliveries: Readonly<Record<'waiting' | 'running' | 'retrying' | 'succeeded' | 'failed', number>>;
+  /** Milliseconds that reading was paused by backpressure, in all. */
+  readonly pausedMs: number;
+}
