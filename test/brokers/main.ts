@@ -2,11 +2,12 @@
  * `npm run brokers`: a real mosquitto and a real Pulsar until Ctrl-C, then both are stopped.
  *
  *     npm run brokers -- [--mqtt-port 1883] [--pulsar-port 6650] [--http-port 8080] [--default-queue]
+ *     npm run brokers -- --fetch      only downloads what is missing
  */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { isListening, Mosquitto, Pulsar, repositoryRoot } from './index.js';
+import { isListening, Mosquitto, Pulsar, pulsarArtifacts, repositoryRoot } from './index.js';
 
 const { values } = parseArgs({
   options: {
@@ -14,8 +15,13 @@ const { values } = parseArgs({
     'pulsar-port': { type: 'string', default: '6650' },
     'http-port': { type: 'string', default: '8080' },
     'default-queue': { type: 'boolean', default: false },
+    fetch: { type: 'boolean', default: false },
   },
 });
+if (values.fetch) {
+  await pulsarArtifacts();
+  process.exit(0);
+}
 const [mqttPort, pulsarPort, httpPort] = await Promise.all(
   (['mqtt-port', 'pulsar-port', 'http-port'] as const).map((name) => port(name, values[name])),
 );
