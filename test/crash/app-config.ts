@@ -1,0 +1,34 @@
+/** What the parent process hands to the app under test, as JSON in `APP_CONFIG`. */
+export interface AppConfig {
+  readonly mqttUrl: string;
+  readonly pulsarUrl: string;
+  readonly clientId: string;
+  /** Full name of the Pulsar topic the handlers emit to. */
+  readonly topic: string;
+  /** Full name of the topic for dead letters; absent: no dead letters. */
+  readonly deadLetterTopic?: string;
+  /** File for the markers of the handlers. */
+  readonly markers: string;
+  /** Most milliseconds of asynchronous work before a handler emits. */
+  readonly workMs: number;
+  /** Share of the runs that throw, 0 to 1. */
+  readonly failRate: number;
+  readonly concurrency: number;
+  readonly receiveMaximum: number;
+  readonly redeliverAfterMs: number;
+  /** Runs in the process after the first one, before the message is left to the broker. */
+  readonly retries?: number;
+  /** Numbers whose handler always throws. */
+  readonly poison?: readonly number[];
+  readonly sabotage?: string;
+}
+
+/** What the app tells its parent over the IPC channel. */
+export type AppReport =
+  | { readonly kind: 'ready' }
+  | { readonly kind: 'status'; readonly status: string }
+  | { readonly kind: 'heap'; readonly bytes: number }
+  | { readonly kind: 'closed' };
+
+/** What the parent asks for. */
+export type AppRequest = { readonly kind: 'heap' } | { readonly kind: 'close' };

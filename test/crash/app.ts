@@ -1,0 +1,113 @@
+/**
+ * The app under test, as its own process: one strategy, one client proxy, one handler that does some work and emits. Run by
+ * the crash test and the end-to-end fault test; configuration in `APP_CONFIG`.
+ */
+import 'reflect-metadata';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Controller, Inject, type INestMicroservice, Logger, Module } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { type ClientProxy, ClientsModule, Ctx, EventPattern, Payload } from '@nestjs/microservices';
+import { lastValueFrom } from 'rxjs';
+import {
+  type Failure,
+  type FailureDecision,
+  type MqttMessageContext,
+  MqttServerStrategy,
+  PulsarClientProxy,
+  PulsarRecordBuilder,
+} from '../../lib/index.js';
+import { idOf } from '../wire/evidence.js';
+import { type AppConfig, type AppReport, type AppRequest } from './app-config.js';
+import { MarkerWriter } from './markers.js';
+
+const config = JSON.parse(process.env['APP_CONFIG'] ?? '{}') as AppConfig;
+const markers = new MarkerWriter(config.markers);
+const poison = new Set(config.poison);
+const report = (message: AppReport): void => void process.send?.(message);
+
+// Before the strategy exists: what it takes from the classes is already changed then.
+if (config.sabotage !== undefined) await (await import('./sabotage.js')).sabotageProduct(config.sabotage);
+
+@Controller()
+class TelemetryController {
+  constructor(@Inject('PULSAR') private readonly pulsar: ClientProxy) {}
+
+  @EventPattern<string>('devices/+/telemetry', { qos: 2 })
+  async onTelemetry(@Payload() payload: Buffer, @Ctx() context: MqttMessageContext): Promise<void> {
+    const id = idOf(payload);
+    markers.started(id);
+    try {
+      await sleep(Math.random() * config.workMs);
+      if (poison.has(id)) throw new Error(`message ${id} is poison`);
+      if (Math.random() < config.failRate) throw new Error(`message ${id} failed by chance`);
+      const sent = this.pulsar.emit(config.topic, PulsarRecordBuilder.from(context).build());
+      // One half waits for the receipt, the other forgets to: the acknowledgement must be held either way.
+      if (id % 2 === 0) await lastValueFrom(sent);
+      markers.ended(id);
+    } catch (error) {
+      markers.failed(id);
+      throw error;
+    }
+  }
+}
+
+@Module({
+  imports: [
+    ClientsModule.register([{ name: 'PULSAR', customClass: PulsarClientProxy, options: { url: config.pulsarUrl } }]),
+  ],
+  controllers: [TelemetryController],
+})
+class AppModule {}
+
+const deadLetters = config.deadLetterTopic === undefined ? undefined : new PulsarClientProxy({ url: config.pulsarUrl });
+function decide(failure: Failure): FailureDecision {
+  if (failure.error instanceof Error && failure.error.message.endsWith('is poison')) return 'deadLetter';
+  return failure.run <= (config.retries ?? 0) ? 'retry' : 'redeliver';
+}
+
+const strategy = new MqttServerStrategy({
+  url: config.mqttUrl,
+  clientId: config.clientId,
+  concurrency: config.concurrency,
+  receiveMaximum: config.receiveMaximum,
+  redeliverAfter: config.redeliverAfterMs,
+  qos: 2,
+  ...(deadLetters === undefined
+    ? {}
+    : {
+        deadLetter: { client: deadLetters, pattern: config.deadLetterTopic as string },
+        failure: decide,
+      }),
+});
+
+process.on('unhandledRejection', (error) => {
+  console.error('unhandled rejection in the app under test', error);
+  process.exit(70);
+});
+process.on('message', (request: AppRequest) => void answer(request));
+
+// The handlers that fail on purpose would fill the log.
+Logger.overrideLogger(process.env['APP_LOG'] === undefined ? ['fatal'] : ['fatal', 'error', 'warn', 'log']);
+const app: INestMicroservice = await NestFactory.createMicroservice(AppModule, { strategy });
+strategy.on('status', (status: unknown) => {
+  report({ kind: 'status', status: typeof status === 'string' ? status : JSON.stringify(status) });
+});
+await app.listen();
+report({ kind: 'ready' });
+
+async function answer(request: AppRequest): Promise<void> {
+  if (request.kind === 'heap') {
+    for (let pass = 0; pass < 3; pass++) {
+      await sleep(10);
+      global.gc?.();
+    }
+    report({ kind: 'heap', bytes: process.memoryUsage().heapUsed });
+    return;
+  }
+  await app.close();
+  await deadLetters?.close();
+  markers.close();
+  report({ kind: 'closed' });
+  // Without the channel nothing of ours is left: the process must end by itself.
+  process.disconnect();
+}

@@ -1,0 +1,160 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { freePort, Pulsar, repositoryRoot } from '../brokers/index.js';
+import { idOf, PulsarWire, readTopic, type StoredMessage } from '../wire/index.js';
+import { type SabotageName } from '../crash/sabotage-names.js';
+import { type ProducerConfig, type ProducerReport, type ProducerRequest } from './producer-config.js';
+
+export interface ProducerFaultOptions {
+  readonly seconds: number;
+  readonly rate: number;
+  readonly seed: number;
+  readonly sabotage: SabotageName | undefined;
+}
+
+const TOPIC = 'persistent://public/default/producer-fault';
+const PROBES = 100;
+
+/**
+ * A producer at `rate` messages a second through a proxy that cuts every 300 to 700 ms, with an unload of the topic every
+ * second. Prints the figures as JSON in the last line; resolves to false on any violation.
+ */
+export async function pulsarProducerFault(options: ProducerFaultOptions): Promise<boolean> {
+  const proxyPort = await freePort();
+  const pulsar = await Pulsar.start({ advertisePort: proxyPort });
+  const wire = await PulsarWire.start({ targetPort: pulsar.port, port: proxyPort });
+  const producer = await startProducer({
+    url: wire.url,
+    topic: TOPIC,
+    ...(options.sabotage === undefined ? {} : { sabotage: options.sabotage }),
+  });
+  let unloads = 0;
+  try {
+    wire.proxy.startCutting({ min: 300, max: 700, seed: options.seed });
+    const settled = producer.ask(
+      { kind: 'run', seconds: options.seconds, rate: options.rate, graceMs: 30_000 },
+      'settled',
+    );
+    const end = Date.now() + options.seconds * 1000;
+    while (Date.now() < end - 1000) {
+      await sleep(1000);
+      await pulsar.admin.unload(TOPIC).then(
+        () => unloads++,
+        (error: Error) => console.log(`unload failed: ${error.message}`),
+      );
+    }
+    await sleep(Math.max(0, end - Date.now()));
+    wire.proxy.stopCutting();
+    const outcome = await settled;
+    const cuts = wire.proxy.figures.cuts;
+    // The link lets nothing pass any more: what resolves now has no receipt.
+    wire.proxy.stall();
+    const probed = await producer.ask({ kind: 'probe', count: PROBES }, 'probed');
+    await producer.kill();
+    wire.proxy.cut();
+    const stored = await readTopic(pulsar.directUrl, TOPIC, { stayAtUrl: true });
+    return verdict(outcome, probed.resolved, stored, { cuts, unloads, malformed: wire.figures.malformed });
+  } finally {
+    await producer.kill();
+    await wire.proxy.close();
+    await pulsar.kill();
+  }
+}
+
+function verdict(
+  outcome: Extract<ProducerReport, { kind: 'settled' }>,
+  resolvedInStall: readonly number[],
+  stored: readonly StoredMessage[],
+  faults: { readonly cuts: number; readonly unloads: number; readonly malformed: number },
+): boolean {
+  const resolved = new Set(outcome.resolved);
+  const rejected = new Map(outcome.rejected);
+  const frames = new Map<number, Set<string>>();
+  let highest = -1;
+  let outOfOrder = 0;
+  let inRun = 0;
+  for (const message of stored) {
+    const id = idOf(message.payload);
+    if (id < outcome.sent) inRun++;
+    const known = frames.get(id);
+    if (known !== undefined) {
+      known.add(`${message.producerName}:${message.sequenceId}`);
+      continue;
+    }
+    frames.set(id, new Set([`${message.producerName}:${message.sequenceId}`]));
+    // First copies must be in the order of the calls; a repeated tail after a reconnect only adds copies.
+    if (id < highest) outOfOrder++;
+    highest = Math.max(highest, id);
+  }
+  const distinct = [...frames.keys()].filter((id) => id < outcome.sent).length;
+  const lost = [...resolved, ...resolvedInStall].filter((id) => !frames.has(id));
+  const twice = [...frames].filter(([, names]) => names.size > 1).map(([id]) => id);
+  const unaccounted = outcome.sent - resolved.size - rejected.size - outcome.hung;
+  const violations = [
+    lost.length > 0 && `resolved and not stored: ${lost.slice(0, 20).join(', ')}`,
+    outOfOrder > 0 && `${outOfOrder} first copies behind a higher number`,
+    outcome.hung > 0 && `${outcome.hung} promises never settled`,
+    resolvedInStall.length > 0 && `${resolvedInStall.length} promises resolved while the link let nothing pass`,
+    twice.length > 0 && `sent twice with different sequence ids: ${twice.slice(0, 20).join(', ')}`,
+    unaccounted !== 0 && `${unaccounted} promises settled more or less than once`,
+    faults.malformed > 0 && `${faults.malformed} frames with a wrong checksum`,
+    faults.cuts === 0 && 'nothing was cut: this run proves nothing',
+    outcome.sent === 0 && 'nothing was sent: this run proves nothing',
+  ].filter((violation) => typeof violation === 'string');
+  for (const violation of violations) console.log(`VIOLATION ${violation}`);
+  for (const reason of new Set(rejected.values())) console.log(`rejected with: ${reason}`);
+  console.log(
+    JSON.stringify({
+      sent: outcome.sent,
+      resolved: resolved.size,
+      rejected: rejected.size,
+      stored: distinct,
+      lost: lost.length,
+      duplicates: inRun - distinct,
+      outOfOrder,
+      hung: outcome.hung,
+      cuts: faults.cuts,
+      unloads: faults.unloads,
+    }),
+  );
+  return violations.length === 0;
+}
+
+interface ProducerProcess {
+  ask<K extends ProducerReport['kind']>(
+    request: ProducerRequest,
+    kind: K,
+  ): Promise<Extract<ProducerReport, { kind: K }>>;
+  kill(): Promise<void>;
+}
+
+async function startProducer(config: ProducerConfig): Promise<ProducerProcess> {
+  const child = fork(join(repositoryRoot, 'out', 'test', 'fault', 'producer-app.js'), [], {
+    execArgv: ['--enable-source-maps'],
+    env: { ...process.env, PRODUCER_CONFIG: JSON.stringify(config) },
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  });
+  process.on('exit', () => child.kill('SIGKILL'));
+  const ended = once(child, 'exit');
+  const report = <K extends ProducerReport['kind']>(kind: K): Promise<Extract<ProducerReport, { kind: K }>> =>
+    new Promise((resolve, reject) => {
+      child.on('message', (message: ProducerReport) => {
+        if (message.kind === kind) resolve(message as Extract<ProducerReport, { kind: K }>);
+      });
+      void ended.then(([code, signal]) => reject(new Error(`the producer ended with ${code ?? signal}`)));
+    });
+  await report('ready');
+  return {
+    ask: (request, kind) => {
+      const answer = report(kind);
+      child.send(request);
+      return answer;
+    },
+    kill: async () => {
+      child.kill('SIGKILL');
+      await ended;
+    },
+  };
+}
