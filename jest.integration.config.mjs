@@ -4,6 +4,8 @@ import { shared } from './jest.shared.mjs';
 export default {
   ...shared,
   testRegex: 'test/integration/.*\\.spec\\.ts$',
+  globalSetup: '<rootDir>/test/integration/global-setup.mjs',
+  globalTeardown: '<rootDir>/test/integration/global-teardown.mjs',
   maxWorkers: 1,
   testTimeout: 120_000,
 };

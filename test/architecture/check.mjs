@@ -12,7 +12,9 @@ const result = await cruise(['lib', 'sample'], options, undefined, { tsConfig: e
 const { violations, totalCruised, totalDependenciesCruised } = result.output.summary;
 for (const { rule, from, to } of violations) console.error(`${rule.severity} ${rule.name}: ${from} -> ${to}`);
 if (totalCruised < sources) {
-  console.error(`only ${totalCruised} modules were seen, ${sources} source files are there: is TypeScript the pinned version?`);
+  console.error(
+    `only ${totalCruised} modules were seen, ${sources} source files are there: is TypeScript the pinned version?`,
+  );
   process.exit(1);
 }
 console.log(`${violations.length} violations (${totalCruised} modules, ${totalDependenciesCruised} dependencies)`);

@@ -9,7 +9,9 @@ export interface AppConfig {
   readonly deadLetterTopic?: string;
   /** File for the markers of the handlers. */
   readonly markers: string;
-  /** Most milliseconds of asynchronous work before a handler emits. */
+  /** Least milliseconds of asynchronous work before a handler emits. Default 0. */
+  readonly minWorkMs?: number;
+  /** And at most so many more, by chance. */
   readonly workMs: number;
   /** Share of the runs that throw, 0 to 1. */
   readonly failRate: number;

@@ -37,10 +37,10 @@ class TelemetryController {
     const id = idOf(payload);
     markers.started(id);
     try {
-      await sleep(Math.random() * config.workMs);
+      await sleep((config.minWorkMs ?? 0) + Math.random() * config.workMs);
       if (poison.has(id)) throw new Error(`message ${id} is poison`);
       if (Math.random() < config.failRate) throw new Error(`message ${id} failed by chance`);
-      const sent = this.pulsar.emit(config.topic, PulsarRecordBuilder.from(context).build());
+      const sent = this.pulsar.emit(config.topic, new PulsarRecordBuilder().from(context).build());
       // One half waits for the receipt, the other forgets to: the acknowledgement must be held either way.
       if (id % 2 === 0) await lastValueFrom(sent);
       markers.ended(id);

@@ -1,0 +1,3 @@
+export default async function tearDown() {
+  await Promise.all((globalThis.__integrationBrokers ?? []).map((broker) => broker.kill()));
+}
