@@ -24,6 +24,7 @@ export {
   type ServerLimits,
   type Subscription,
   type SubscriptionGrant,
+  type UnsubscribeResult,
 } from './types.js';
 export { type SessionStore, type SessionStoreChange, type StoredPublish, type StoredSession } from './session-store.js';
 export { type DeliveryState, type MqttDelivery, type MqttMessage } from './protocol/delivery.js';

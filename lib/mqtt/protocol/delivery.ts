@@ -55,19 +55,14 @@ export const deliveryTransitions = {
   abandoned: {},
 } as const satisfies Record<DeliveryState, Partial<Record<DeliveryCause, DeliveryState>>>;
 
-/** Where a delivery stands in relation to the broker. */
-export const enum Bond {
-  /** QoS 0: the broker waits for nothing. */
-  None,
-  /** In a lane of the present connection. */
-  Bound,
-  /** Of an earlier connection of this session; a copy may still come. */
-  Held,
-  /** The session is lost. */
-  Orphaned,
-  /** The broker uses the identifier for another message: no copy of this one will be recognised. */
-  Superseded,
-}
+/**
+ * Where a delivery stands in relation to the broker.
+ *
+ * - `none`: QoS 0, the broker waits for nothing. `bound`: in a lane of the present connection.
+ * - `held`: of an earlier connection of this session; a copy may still come.
+ * - `orphaned`: the session is lost. `superseded`: the broker uses the identifier for another message.
+ */
+export type Bond = 'none' | 'bound' | 'held' | 'orphaned' | 'superseded';
 
 /** The core's view of a delivery. */
 export class Delivery implements MqttDelivery {
@@ -84,10 +79,14 @@ export class Delivery implements MqttDelivery {
     readonly receivedAt: number,
     readonly packetId: number,
   ) {
-    this.bond = message.qos === 0 ? Bond.None : Bond.Bound;
+    this.bond = message.qos === 0 ? 'none' : 'bound';
+  }
+
+  get kind(): 'deliver' {
+    return 'deliver';
   }
 
   get orphaned(): boolean {
-    return this.bond === Bond.Orphaned;
+    return this.bond === 'orphaned';
   }
 }

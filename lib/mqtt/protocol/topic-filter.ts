@@ -192,10 +192,11 @@ export function validateTopicName(topic: string): void {
 function checkText(what: string, value: string): void {
   if (typeof value !== 'string' || value === '') throw new LocalProtocolError(`A ${what} must be a non-empty string`);
   if (value.includes('\u0000')) throw new LocalProtocolError(`A ${what} must not contain U+0000`);
-  if (!value.isWellFormed()) throw new LocalProtocolError(`A ${what} must be well-formed Unicode`);
+  if (LONE_SURROGATE.test(value)) throw new LocalProtocolError(`A ${what} must be well-formed Unicode`);
   if (value.length > MAX_TEXT_BYTES / 3 && Buffer.byteLength(value) > MAX_TEXT_BYTES) {
     throw new LocalProtocolError(`A ${what} must not be longer than ${MAX_TEXT_BYTES} bytes in UTF-8`);
   }
 }
 
 const MAX_TEXT_BYTES = 65_535;
+const LONE_SURROGATE = /\p{Surrogate}/u;

@@ -1,0 +1,471 @@
+import { type ConnectionEvent, mqttConnectionChannel } from '../observability/channels.js';
+import { ClosedError, ConnectionError, isTransportError, LocalProtocolError, SubscriptionError } from '../errors.js';
+import { type Properties } from './codec/packets.js';
+import { type ClientOutput, SessionDriver } from './driver.js';
+import { EventEmitterOf } from './event-emitter.js';
+import { type MqttClientOptions, type ResolvedMqttClientOptions } from './option-types.js';
+import { parseMqttClientOptions } from './options.js';
+import { type Delivery, type MqttDelivery } from './protocol/delivery.js';
+import { type OutboundPublish } from './protocol/outbound-publish.js';
+import { type SubscribeJob, type UnsubscribeJob } from './protocol/subscribe-job.js';
+import { MqttSession } from './protocol/session.js';
+import { sessionConfig } from './session-config.js';
+import {
+  type ConnectResult,
+  type MqttClientEvents,
+  type MqttState,
+  type MqttStats,
+  type MqttStatus,
+  type PublishCallback,
+  type PublishHandle,
+  type PublishRequest,
+  type PublishResult,
+  type Subscription,
+  type SubscriptionGrant,
+  type UnsubscribeResult,
+} from './types.js';
+
+interface Waiter<T> {
+  readonly resolve: (value: T) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/**
+ * An MQTT 5 and 3.1.1 client in which every received message is acknowledged by its owner: `acknowledge(delivery)` in any
+ * order, at any time, also after a reconnect.
+ *
+ * ```ts
+ * const client = new MqttClient({ url: 'mqtt://localhost', clientId: 'ingest-1' });
+ * client.onDelivery = (delivery) => store(delivery.message).then(() => client.acknowledge(delivery));
+ * await client.connect();
+ * await client.subscribe([{ filter: 'sensors/#', qos: 1 }]);
+ * ```
+ */
+export class MqttClient {
+  /**
+   * Called synchronously for every new delivery (state `waiting`), and again for a failed one that the broker has sent
+   * again (same object, state `waiting`, attempt one higher). Set it before `connect()`: a resumed session delivers at once.
+   */
+  onDelivery: ((delivery: MqttDelivery) => void) | undefined = undefined;
+  /**
+   * Called for a failed delivery that will not come back under this object: the broker uses its packet identifier for
+   * another message, or sent it again in a way that cannot be recognised. Its state is `settled`.
+   */
+  onDropped: ((delivery: MqttDelivery) => void) | undefined = undefined;
+
+  private readonly options: ResolvedMqttClientOptions;
+  private readonly session: MqttSession;
+  private readonly driver: SessionDriver;
+  private readonly events = new EventEmitterOf<MqttClientEvents>();
+  private state: MqttState = 'idle';
+  private lastError: Error | undefined;
+  private notes: string[] = [];
+  private restoring: Promise<void> | undefined;
+  private connecting: Waiter<ConnectResult>[] = [];
+  private closing: Promise<void> | undefined;
+  private onEnded: (() => void) | undefined;
+  private whenPublished: (() => void) | undefined;
+  private onReauthenticated: Waiter<void> | undefined;
+
+  /** @throws OptionsError before anything connects */
+  constructor(options: MqttClientOptions) {
+    this.options = parseMqttClientOptions(options);
+    const { clock, clientId, ephemeral } = this.options;
+    const random = (): string => Math.floor(clock.random() * 2 ** 32).toString(36);
+    const ownId = clientId === '' && ephemeral && options.clientId === undefined;
+    this.session = new MqttSession(sessionConfig(this.options, ownId ? `nmp-${random()}${random()}` : clientId));
+    this.driver = new SessionDriver(
+      this.session,
+      this.options,
+      (output) => this.handle(output),
+      (error) => this.userError(error),
+    );
+  }
+
+  /**
+   * Connects and stays connected until `close()`: a lost connection is made again with backoff.
+   *
+   * @returns when CONNACK has come
+   * @throws ConnectionError, AuthenticationError, SessionError when no server accepts (with `waitForBroker` only for what
+   * cannot pass by itself), ClosedError after `close()`
+   */
+  connect(): Promise<ConnectResult> {
+    if (this.closing !== undefined) return Promise.reject(new ClosedError('connect() after close()'));
+    const { result } = this.session;
+    if (this.session.online && result !== undefined) return Promise.resolve(result);
+    const connected = new Promise<ConnectResult>((resolve, reject) => this.connecting.push({ resolve, reject }));
+    if (this.state === 'idle' || this.state === 'failed') this.setState('connecting');
+    const { store } = this.options;
+    if (store === undefined) this.begin();
+    else {
+      this.restoring ??= store.load(this.session.clientId).then((stored) => this.session.restore(stored));
+      this.restoring.then(
+        () => this.begin(),
+        (error: unknown) => {
+          this.restoring = undefined;
+          this.rejectConnecting(new ConnectionError('The session store could not be loaded', { cause: error }));
+        },
+      );
+    }
+    return connected;
+  }
+
+  private begin(): void {
+    if (this.closing !== undefined) return;
+    this.session.connect(!this.options.waitForBroker, this.driver.now());
+    this.driver.run();
+  }
+
+  /**
+   * Adds filters to what this client is subscribed to; they are subscribed again whenever the broker has lost the session.
+   *
+   * @returns one grant per filter, refused ones included: see `assertGranted`
+   * @throws LocalProtocolError for an invalid filter, TimeoutError, ClosedError
+   */
+  subscribe(subscriptions: readonly Subscription[]): Promise<SubscriptionGrant[]> {
+    return new Promise((resolve, reject) => {
+      this.session.subscribe(subscriptions, { resolve, reject }, this.driver.now());
+      this.driver.run();
+    });
+  }
+
+  unsubscribe(filters: readonly string[]): Promise<UnsubscribeResult[]> {
+    return new Promise((resolve, reject) => {
+      this.session.unsubscribe(filters, { resolve, reject }, this.driver.now());
+      this.driver.run();
+    });
+  }
+
+  /**
+   * Publishes; without a connection it waits in the bounded queue.
+   *
+   * @returns when the broker has it: PUBACK, PUBCOMP, or with QoS 0 when it is written
+   * @throws LocalProtocolError, MessageTooLargeError, PublishError (refused), TransportError ERR_QUEUE_FULL,
+   * TimeoutError (expired before it was sent), SessionError ERR_SESSION_LOST, ClosedError (`ambiguous` if it was written)
+   */
+  publish(message: PublishRequest): Promise<PublishResult> {
+    return new Promise((resolve, reject) => {
+      this.submit(message, (error, result) => {
+        if (error === undefined) resolve(result as PublishResult);
+        else reject(error);
+      });
+    });
+  }
+
+  /** `publish()` without a promise; the callback comes exactly once and never before this returns. */
+  submit(message: PublishRequest, callback: PublishCallback): PublishHandle {
+    try {
+      if (this.closing !== undefined) throw new ClosedError(`Publish to '${message.topic}' after close()`);
+      const publish = this.session.publish(message, callback, this.driver.now());
+      // Even a publish that is settled at once tells so later.
+      if (this.session.hasOutputs) this.options.clock.endOfTurn(() => this.driver.run());
+      else this.driver.run();
+      return { cancel: () => this.cancel(publish), get written() { return publish.written; } }; // prettier-ignore
+    } catch (error) {
+      const failure = error instanceof Error ? error : new LocalProtocolError(String(error));
+      this.options.clock.endOfTurn(() => callback(failure));
+      return { cancel: () => false, written: false };
+    }
+  }
+
+  private cancel(publish: OutboundPublish): boolean {
+    const cancelled = this.session.cancel(publish);
+    this.driver.run();
+    return cancelled;
+  }
+
+  /** `waiting` or `retrying` -> `running`; also `failed` -> `running` for an orphaned one. False if it does not fit. */
+  start(delivery: MqttDelivery): boolean {
+    return this.session.start(delivery as Delivery);
+  }
+
+  /** `running` -> `retrying`: a local retry is planned; the place in the window is kept. */
+  retry(delivery: MqttDelivery): boolean {
+    return this.session.retry(delivery as Delivery);
+  }
+
+  /**
+   * The message is done with: its acknowledgement leaves in its turn, in the write at the end of this turn of the event
+   * loop if nothing before it is open.
+   *
+   * @param reasonCode MQTT 5: 0x80 and above tell the broker that it was refused, and end it as well
+   * @returns false if it was acknowledged before
+   */
+  acknowledge(delivery: MqttDelivery, reasonCode = 0, properties?: Properties): boolean {
+    const first = this.session.acknowledge(delivery as Delivery, reasonCode, properties);
+    this.driver.planFlush();
+    return first;
+  }
+
+  /**
+   * Not acknowledged: it stays with the broker until it comes again on a new connection. With QoS 0, or if the broker has
+   * moved on, nothing will bring it back and the state is `settled` at once.
+   */
+  fail(delivery: MqttDelivery): boolean {
+    return this.session.fail(delivery as Delivery);
+  }
+
+  /**
+   * Writes what is acknowledged, disconnects and connects again, so that the broker sends again what is not; any number of
+   * calls at a time make one reconnect, and without a connection none.
+   */
+  reconnect(reason: string): void {
+    this.session.reconnect(reason, this.driver.now());
+    this.driver.run();
+  }
+
+  /** Starts an AUTH exchange on the present connection [MQTT5 4.12.1]. */
+  async reauthenticate(): Promise<void> {
+    const { authentication } = this.options;
+    if (authentication === undefined)
+      throw new LocalProtocolError("reauthenticate() needs the option 'authentication'");
+    const data = await authentication.start();
+    const started = this.session.reauthenticate(data === undefined ? undefined : Buffer.from(data));
+    if (!started) throw new ConnectionError('No MQTT 5 connection is there to authenticate again');
+    const done = new Promise<void>((resolve, reject) => (this.onReauthenticated = { resolve, reject }));
+    this.driver.run();
+    return done;
+  }
+
+  /** Stops reading as soon as nothing of ours awaits an answer of the broker; until then deliveries may still come. */
+  pauseIntake(): void {
+    this.session.pauseIntake(this.driver.now());
+    this.driver.run();
+  }
+
+  /** Ends `pauseIntake()` and `drain()`. */
+  resumeIntake(): void {
+    if (this.state === 'draining') this.setState(this.session.online ? 'connected' : 'reconnecting');
+    this.session.resumeIntake(this.driver.now());
+    this.driver.run();
+  }
+
+  /** Hands out no new delivery from now on; resolves at once, what is running goes on. */
+  async drain(): Promise<void> {
+    this.session.drain(this.driver.now());
+    if (this.state === 'connected' || this.state === 'reconnecting') this.setState('draining');
+    this.driver.run();
+  }
+
+  /**
+   * Waits for open publishes, writes the acknowledgements whose turn has come and DISCONNECT, and closes; subscriptions stay
+   * with the session. Always resolves, at the latest after `timeout`; a second call gets the same promise.
+   *
+   * @param options.timeout ms, default option `closeTimeout`
+   * @param options.sessionExpiry seconds, MQTT 5: replaces the session expiry
+   * @param options.withWill MQTT 5: the broker publishes the will
+   */
+  close(
+    options: { readonly timeout?: number; readonly sessionExpiry?: number; readonly withWill?: boolean } = {},
+  ): Promise<void> {
+    return (this.closing ??= this.closeOnce(options));
+  }
+
+  private async closeOnce(options: { timeout?: number; sessionExpiry?: number; withWill?: boolean }): Promise<void> {
+    const { clock, store } = this.options;
+    const timeout = options.timeout ?? this.options.closeTimeout;
+    const ended = new Promise<void>((resolve) => (this.onEnded = resolve));
+    const leave = (): void => {
+      this.whenPublished = undefined;
+      const properties: Properties | undefined =
+        options.sessionExpiry === undefined ? undefined : { sessionExpiryInterval: options.sessionExpiry };
+      const reasonCode = options.withWill === true && this.session.version === 5 ? 0x04 : 0;
+      this.session.close({ reasonCode, ...(properties !== undefined && { properties }) }, this.driver.now());
+      this.driver.run();
+    };
+    const timer = clock.setTimer(() => this.destroy(), timeout);
+    if (this.session.online && this.session.pendingPublishes > 0) this.whenPublished = leave;
+    else leave();
+    await ended;
+    clock.clearTimer(timer);
+    await store?.close().catch((error: unknown) => this.userError(error));
+  }
+
+  /** Closes at once: nothing is waited for or written. */
+  destroy(): void {
+    this.closing ??= Promise.resolve();
+    this.session.close({ reasonCode: 0 }, this.driver.now());
+    this.driver.drop(new ConnectionError('Closed by us'));
+    this.driver.run();
+  }
+
+  /** @returns the function that removes the listener */
+  on<K extends keyof MqttClientEvents>(event: K, listener: (payload: MqttClientEvents[K]) => void): () => void {
+    return this.events.on(event, listener);
+  }
+
+  get status(): MqttStatus {
+    const { nextDialAt } = this.session;
+    return {
+      state: this.state,
+      server: this.session.server,
+      lastError: this.lastError,
+      nextDialIn: nextDialAt === undefined ? undefined : Math.max(0, nextDialAt - this.driver.now()),
+      readingPaused: this.session.readingPaused,
+      notes: this.notes,
+    };
+  }
+
+  get stats(): MqttStats {
+    const { waiting, running, retrying, succeeded, failed } = this.session.deliveries;
+    return {
+      ...this.session.counters,
+      pendingPublishes: this.session.pendingPublishes,
+      pendingPublishBytes: this.session.pendingPublishBytes,
+      deliveries: { waiting, running, retrying, succeeded, failed },
+      pausedMs: this.session.pausedMs(this.driver.now()),
+    };
+  }
+
+  /** What the broker counts against our Receive Maximum. */
+  get window(): { readonly used: number; readonly size: number } {
+    return { used: this.session.windowUsed, size: this.options.receiveMaximum };
+  }
+
+  oldestUnacknowledged(): { readonly delivery: MqttDelivery; readonly ageMs: number } | undefined {
+    const delivery = this.session.oldestUnacknowledged();
+    return delivery === undefined ? undefined : { delivery, ageMs: this.driver.now() - delivery.receivedAt };
+  }
+
+  /** Of the present or last connection. */
+  get protocolVersion(): 4 | 5 | undefined {
+    return this.session.version;
+  }
+
+  get clientId(): string {
+    return this.session.clientId;
+  }
+
+  /** Of the present or last connection. */
+  get connection(): ConnectResult | undefined {
+    return this.session.result;
+  }
+
+  private handle(output: ClientOutput): void {
+    switch (output.kind) {
+      case 'deliver':
+        return this.onDelivery?.(output);
+      case 'published':
+        return this.published(output);
+      case 'subscribed':
+      case 'unsubscribed':
+        return settleJob(output);
+      case 'connected':
+        return this.connected(output.result);
+      case 'disconnected':
+        return this.disconnected(output.cause, output.nextDialAt !== undefined);
+      case 'gaveUp':
+        return this.gaveUp(output.error);
+      case 'ended':
+        return this.ended();
+      case 'sessionLost':
+        return this.events.emit('sessionLost', { orphaned: output.orphaned.length });
+      case 'dropped':
+        return this.onDropped?.(output.delivery);
+      case 'resubscribeRefused':
+        return this.resubscribeRefused(output.grants);
+      case 'serverDisconnect':
+        return this.events.emit('serverDisconnect', {
+          reasonCode: output.reasonCode,
+          reasonString: output.reasonString,
+          serverReference: output.serverReference,
+        });
+      case 'reauthenticated':
+        this.onReauthenticated?.resolve();
+        this.onReauthenticated = undefined;
+        return;
+      case 'warning':
+        this.notes.push(output.message);
+        return this.events.emit('warning', { message: output.message });
+    }
+  }
+
+  private published(publish: OutboundPublish): void {
+    (publish.token as PublishCallback | undefined)?.(publish.error, publish.result);
+    if (this.whenPublished !== undefined && this.session.pendingPublishes === 0) this.whenPublished();
+  }
+
+  private connected(result: ConnectResult): void {
+    this.notes = [];
+    this.setState(this.session.draining ? 'draining' : 'connected');
+    this.report('connected');
+    for (const { resolve } of this.connecting.splice(0)) resolve(result);
+    this.events.emit('connect', result);
+  }
+
+  private disconnected(cause: Error | undefined, willReconnect: boolean): void {
+    this.lastError = cause ?? this.lastError;
+    if (willReconnect && this.state !== 'draining')
+      this.setState(this.session.result === undefined ? 'connecting' : 'reconnecting');
+    this.report('disconnected', cause);
+    this.onReauthenticated?.reject(cause ?? new ClosedError('Closed while authenticating again'));
+    this.onReauthenticated = undefined;
+    // Open publishes cannot be waited for any more: close() must not hang on a broker that is away.
+    this.whenPublished?.();
+    this.events.emit('disconnect', { cause, willReconnect });
+  }
+
+  private gaveUp(error: Error): void {
+    this.lastError = error;
+    this.setState('failed');
+    this.driver.stop();
+    const waiting = this.connecting.length > 0;
+    this.rejectConnecting(error);
+    if (!waiting) this.events.emit('error', error);
+  }
+
+  private ended(): void {
+    this.driver.stop();
+    this.setState('closed');
+    this.report('closed');
+    this.rejectConnecting(new ClosedError('The client was closed'));
+    this.onEnded?.();
+  }
+
+  private rejectConnecting(error: Error): void {
+    if (this.state === 'connecting') this.setState('idle');
+    for (const { reject } of this.connecting.splice(0)) reject(error);
+  }
+
+  private resubscribeRefused(grants: readonly SubscriptionGrant[]): void {
+    const filters = grants.map(({ filter }) => `'${filter}'`).join(', ');
+    const error = new SubscriptionError(
+      `After the session was lost the broker did not grant again: ${filters}`,
+      grants.map(({ filter, reasonCode }) => ({ filter, reasonCode })),
+    );
+    this.lastError = error;
+    this.notes.push(error.message);
+    this.events.emit('error', error);
+  }
+
+  private setState(state: MqttState): void {
+    if (state === this.state) return;
+    this.state = state;
+    if (this.events.has('status')) this.events.emit('status', this.status);
+  }
+
+  private report(state: ConnectionEvent['state'], cause?: unknown): void {
+    if (!mqttConnectionChannel.hasSubscribers) return;
+    const event: ConnectionEvent = { client: this.session.clientId, peer: this.session.server, state, cause };
+    mqttConnectionChannel.publish(event);
+  }
+
+  /** What a callback threw must not stop the session; without a listener it surfaces as an uncaught exception. */
+  private userError(error: unknown): void {
+    const failure = error instanceof Error ? error : new Error(String(error));
+    if (isTransportError(failure) && failure.code === 'ERR_SESSION') this.lastError = failure;
+    if (this.events.has('error')) this.events.emit('error', failure);
+    else {
+      this.options.clock.endOfTurn(() => {
+        throw failure;
+      });
+    }
+  }
+}
+
+function settleJob(job: SubscribeJob | UnsubscribeJob): void {
+  if (job.token === undefined) return;
+  const waiter = job.token as Waiter<readonly unknown[]>;
+  if (job.error !== undefined) waiter.reject(job.error);
+  else waiter.resolve(job.kind === 'subscribed' ? job.grants : job.results);
+}

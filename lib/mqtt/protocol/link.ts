@@ -1,0 +1,526 @@
+import {
+  AuthenticationError,
+  ConnectionError,
+  RemoteProtocolError,
+  SessionError,
+  TimeoutError,
+  type TransportError,
+} from '../../errors.js';
+import { encodePacket } from '../codec/control.js';
+import { FrameReader } from '../codec/frame-reader.js';
+import { PROTOCOL_ERROR } from '../codec/malformed.js';
+import {
+  type AuthPacket,
+  type ConnackPacket,
+  type DisconnectPacket,
+  type Properties,
+  type ServerPacket,
+} from '../codec/packets.js';
+import { checkConnack, checkMethod, type ConnectCredentials, connectPacket, serverLimits } from './connect.js';
+import { type ConnectionCause, type ConnectionState, nextConnectionState } from './connection-state.js';
+import { PROTOCOL_LIMITS, type SessionCore } from './core.js';
+import { type Inbound } from './inbound.js';
+import { type Intake } from './intake.js';
+import { KeepAlive } from './keep-alive.js';
+import { type Outbound } from './outbound.js';
+import {
+  connackActions,
+  connackReason,
+  disconnectActions,
+  refusedError,
+  serverDisconnectError,
+} from './reason-actions.js';
+import { type Ending, ReconnectPlan } from './reconnect-plan.js';
+import { type Subscriptions } from './subscriptions.js';
+import { type ConnectResult } from './types.js';
+
+const CONTINUE_AUTHENTICATION = 0x18;
+const RE_AUTHENTICATE = 0x19;
+
+/** The life of one connection after the other: dial, CONNECT, AUTH, keep alive, the end, and when to try again. */
+export class Link {
+  // valid for the session
+  state: ConnectionState = 'offline';
+  readonly plan: ReconnectPlan;
+  clientId: string;
+  /** A connection is wanted: by connect(), until close() or giving up. */
+  private wanted = false;
+  /** The first connection must come with the first try at each server. */
+  private failFast = false;
+  private everConnected = false;
+  private dialAt: number | undefined = undefined;
+  /** The name of a server that a Server Reference named. */
+  private followed: string | undefined = undefined;
+
+  // valid for one connection
+  result: ConnectResult | undefined = undefined;
+  readingPaused = false;
+  private reader: FrameReader | undefined = undefined;
+  private readonly keepAlive = new KeepAlive();
+  /** Of the connection attempt, or of the closing. */
+  private deadline: number | undefined = undefined;
+  private ending: { readonly how: Ending; readonly cause: TransportError | undefined } | undefined = undefined;
+  private connack: ConnackPacket | undefined = undefined;
+  private pausedSince = 0;
+  private pausedTotal = 0;
+
+  constructor(
+    private readonly core: SessionCore,
+    private readonly inbound: Inbound,
+    private readonly outbound: Outbound,
+    private readonly subscriptions: Subscriptions,
+    private readonly intake: Intake,
+  ) {
+    this.plan = new ReconnectPlan(core.config);
+    this.clientId = core.config.clientId;
+  }
+
+  get online(): boolean {
+    return this.state === 'connected' || this.state === 'reauthenticating';
+  }
+
+  get server(): string {
+    return this.followed ?? this.core.config.servers[this.plan.server];
+  }
+
+  /** @param failFast give up after one failed try at each server, until the first connection stood */
+  connect(failFast: boolean, now: number): void {
+    if (this.wanted || this.state === 'ended') return;
+    this.wanted = true;
+    this.failFast = failFast;
+    this.everConnected = false;
+    this.plan.restart();
+    if (this.state === 'offline') this.dial(now);
+  }
+
+  private dial(now: number): void {
+    this.dialAt = undefined;
+    this.move('dial');
+    this.deadline = now + this.core.config.connectTimeout;
+    this.core.outbox.emit({ kind: 'dial', server: this.plan.server });
+  }
+
+  /** The transport is open: CONNECT goes out. */
+  opened(credentials: ConnectCredentials, now: number): void {
+    if (this.state !== 'dialing') return;
+    this.move('opened');
+    const { config } = this.core;
+    this.core.version = this.plan.version;
+    this.core.limits = PROTOCOL_LIMITS;
+    this.reader = new FrameReader(this.core.version, { maximumPacketSize: config.maximumPacketSize });
+    this.core.outbox.write(
+      encodePacket(connectPacket(config, this.core.version, this.clientId, credentials), this.core.version),
+    );
+    this.keepAlive.start(0, undefined, now);
+  }
+
+  /** Bytes of the server. */
+  receive(chunk: Buffer, now: number): void {
+    if (this.reader === undefined || this.state === 'closing') return;
+    this.keepAlive.received(now);
+    if (this.state === 'connecting' && this.plan.negotiates && isVersionRefusal(chunk)) {
+      this.leave('version', refusedError(this.server, 0x84, undefined), now);
+      return;
+    }
+    this.reader.push(chunk);
+    this.settle(now);
+  }
+
+  /** Takes in what may be taken in, and tells the transport when that changes. */
+  settle(now: number): void {
+    if (this.reader === undefined) return;
+    try {
+      while (this.reader !== undefined && this.state !== 'closing' && !this.intake.blocked) {
+        const packet = this.reader.next();
+        if (packet === undefined) break;
+        this.handle(packet, now);
+      }
+    } catch (error) {
+      if (!(error instanceof RemoteProtocolError)) throw error;
+      this.violated(error, now);
+    }
+    const paused = this.online && this.intake.blocked;
+    if (paused !== this.readingPaused) this.setReadingPaused(paused, now);
+  }
+
+  private setReadingPaused(paused: boolean, now: number): void {
+    this.readingPaused = paused;
+    if (paused) this.pausedSince = now;
+    else this.pausedTotal += now - this.pausedSince;
+    this.keepAlive.setPaused(paused, now);
+    this.core.outbox.emit({ kind: 'reading', paused });
+  }
+
+  pausedMs(now: number): number {
+    return this.pausedTotal + (this.readingPaused ? now - this.pausedSince : 0);
+  }
+
+  private handle(packet: ServerPacket, now: number): void {
+    // Nothing but AUTH and DISCONNECT comes before CONNACK, and only one CONNACK [MQTT-3.2.0-1, -2].
+    if (!this.online && packet.type !== 'connack' && packet.type !== 'auth' && packet.type !== 'disconnect') {
+      throw new RemoteProtocolError(`The server sent ${packet.type} before CONNACK`, PROTOCOL_ERROR);
+    }
+    switch (packet.type) {
+      case 'publish':
+        return this.inbound.publish(packet, now);
+      case 'puback':
+        return this.outbound.puback(packet, now);
+      case 'pubrec':
+        return this.outbound.pubrec(packet, now);
+      case 'pubrel':
+        return this.inbound.pubrel(packet);
+      case 'pubcomp':
+        return this.outbound.pubcomp(packet, now);
+      case 'suback':
+        return this.subscriptions.suback(packet, now);
+      case 'unsuback':
+        return this.subscriptions.unsuback(packet, now);
+      case 'pingresp':
+        return;
+      case 'connack':
+        return this.connected(packet, now);
+      case 'auth':
+        return this.challenged(packet, now);
+      case 'disconnect':
+        return this.disconnectedByServer(packet, now);
+    }
+  }
+
+  private connected(packet: ConnackPacket, now: number): void {
+    if (this.online) throw new RemoteProtocolError('The server sent a second CONNACK [MQTT-3.2.0-2]', PROTOCOL_ERROR);
+    const { config, version } = this.core;
+    const reasonCode = connackReason(version, packet.reasonCode);
+    if (reasonCode !== 0) {
+      this.refused(reasonCode, packet.properties, now);
+      return;
+    }
+    checkConnack(packet, config, version, this.clientId);
+    const expiry = packet.properties?.sessionExpiryInterval;
+    if (expiry === 0 && config.sessionExpiry > 0 && !config.ephemeral) {
+      const error = new SessionError(
+        `${this.server}: the server keeps no session (session expiry 0 instead of ${config.sessionExpiry} s): what is not acknowledged would be lost at a disconnect`,
+      );
+      this.leave(this.everConnected ? 'longBackoff' : 'giveUp', error, now, { reasonCode: 0 });
+      return;
+    }
+    if (config.checksServer && config.authenticationMethod !== undefined) {
+      // Nothing is taken from a server that has not proved itself.
+      this.connack = packet;
+      if (this.state === 'connecting') this.move('challenged');
+      this.intake.checking = true;
+      this.core.outbox.emit({ kind: 'authenticate', step: 'finish', data: packet.properties?.authenticationData });
+      return;
+    }
+    this.accept(packet, now);
+  }
+
+  private accept(packet: ConnackPacket, now: number): void {
+    const { core } = this;
+    this.move('accepted');
+    this.deadline = undefined;
+    this.everConnected = true;
+    core.counters.connects += 1;
+    core.limits = serverLimits(packet.properties);
+    this.plan.connected(core.version, now);
+    this.result = this.toResult(packet);
+    this.clientId = this.result.clientId;
+    this.keepAlive.start(this.result.keepAlive, core.config.pingTimeout, now);
+    const lost =
+      !packet.sessionPresent && (this.inbound.holdsState || this.outbound.holdsState || this.subscriptions.holdsState);
+    this.inbound.connected(packet.sessionPresent);
+    core.outbox.emit({ kind: 'connected', result: this.result });
+    const asked = core.config.sessionExpiry;
+    if (core.version === 5 && this.result.sessionExpiry < asked) {
+      core.warn(`The server keeps the session for ${this.result.sessionExpiry} s instead of ${asked} s`);
+    }
+    if (lost) {
+      core.counters.sessionsLost += 1;
+      core.outbox.emit({ kind: 'sessionLost', orphaned: this.inbound.takeOrphaned() });
+    }
+    this.subscriptions.connected(packet.sessionPresent, now);
+    this.outbound.connected(packet.sessionPresent, now);
+  }
+
+  private toResult(packet: ConnackPacket): ConnectResult {
+    const { config, version, limits } = this.core;
+    const { properties = {} } = packet;
+    const version5 = version === 5;
+    return {
+      sessionPresent: packet.sessionPresent,
+      clientId: properties.assignedClientIdentifier ?? this.clientId,
+      protocolVersion: version,
+      server: this.server,
+      // 3.1.1 knows two kinds of session: one that ends with the connection and one that stays.
+      sessionExpiry: version5
+        ? (properties.sessionExpiryInterval ?? config.sessionExpiry)
+        : config.cleanStart
+          ? 0
+          : 0xffffffff,
+      keepAlive: properties.serverKeepAlive ?? config.keepAlive,
+      limits,
+      ...(properties.responseInformation !== undefined && { responseInformation: properties.responseInformation }),
+      ...(properties.userProperties !== undefined && { userProperties: properties.userProperties }),
+    };
+  }
+
+  private refused(reasonCode: number, properties: Properties | undefined, now: number): void {
+    const error = refusedError(this.server, reasonCode, properties?.reasonString);
+    this.reportServerReference(reasonCode, properties);
+    this.leave(connackActions[reasonCode] ?? 'retry', error, now);
+  }
+
+  private disconnectedByServer(packet: DisconnectPacket, now: number): void {
+    const { reasonCode, properties } = packet;
+    this.reportServerReference(reasonCode, properties);
+    // Nothing may be sent any more, not even what was released [MQTT-3.14.4-2 by its sense].
+    this.leave(
+      disconnectActions[reasonCode] ?? 'retry',
+      serverDisconnectError(this.server, reasonCode, properties?.reasonString),
+      now,
+    );
+  }
+
+  private reportServerReference(reasonCode: number, properties: Properties | undefined): void {
+    this.core.outbox.emit({
+      kind: 'serverDisconnect',
+      reasonCode,
+      reasonString: properties?.reasonString,
+      serverReference: properties?.serverReference,
+    });
+  }
+
+  private challenged(packet: AuthPacket, now: number): void {
+    checkMethod(packet.properties?.authenticationMethod, this.core.config);
+    if (this.core.config.authenticationMethod === undefined || this.state === 'connected') {
+      throw new RemoteProtocolError('The server sent AUTH without an exchange of ours', PROTOCOL_ERROR);
+    }
+    const data = packet.properties?.authenticationData;
+    if (packet.reasonCode === CONTINUE_AUTHENTICATION) {
+      this.move('challenged');
+      this.core.outbox.emit({ kind: 'authenticate', step: 'continue', data });
+    } else if (packet.reasonCode === 0 && this.state === 'reauthenticating') {
+      if (this.core.config.checksServer) this.core.outbox.emit({ kind: 'authenticate', step: 'finish', data });
+      else this.reauthenticated(now);
+    } else throw new RemoteProtocolError('The server sent an AUTH that does not fit the exchange', PROTOCOL_ERROR);
+  }
+
+  private reauthenticated(now: number): void {
+    this.move('reauthenticated');
+    this.intake.authenticating = false;
+    this.core.outbox.emit({ kind: 'reauthenticated' });
+    this.settle(now);
+  }
+
+  /** The answer to `authenticate`: data for the next AUTH after `continue`, acceptance after `finish`. */
+  authenticated(step: 'continue' | 'finish', data: Buffer | undefined, now: number): void {
+    if (step === 'finish') {
+      const packet = this.connack;
+      this.connack = undefined;
+      this.intake.checking = false;
+      if (packet !== undefined && this.state === 'authenticating') {
+        this.accept(packet, now);
+        this.settle(now);
+      } else if (this.state === 'reauthenticating') this.reauthenticated(now);
+    } else if (this.state === 'authenticating' || this.state === 'reauthenticating') {
+      this.writeAuth(CONTINUE_AUTHENTICATION, data);
+    }
+  }
+
+  /** Starts a re-authentication [MQTT5 4.12.1]; false if there is no connection to do it on, or one runs. */
+  reauthenticate(data: Buffer | undefined): boolean {
+    if (this.state !== 'connected' || this.core.version === 4) return false;
+    this.move('reauthenticate');
+    this.intake.authenticating = true;
+    this.writeAuth(RE_AUTHENTICATE, data);
+    return true;
+  }
+
+  private writeAuth(reasonCode: number, data: Buffer | undefined): void {
+    const properties: Properties = {
+      authenticationMethod: this.core.config.authenticationMethod,
+      ...(data !== undefined && { authenticationData: data }),
+    };
+    this.core.outbox.write(encodePacket({ type: 'auth', reasonCode, properties }, this.core.version));
+  }
+
+  /** The user's authentication refused the server, or failed. */
+  authenticationFailed(cause: unknown, now: number): void {
+    const error = new AuthenticationError(`${this.server}: the authentication exchange failed`, {
+      cause,
+      retriable: true,
+    });
+    this.leave('longBackoff', error, now, { reasonCode: 0x80 });
+  }
+
+  /** One controlled reconnect, however often it is asked for: what was released goes out first. */
+  reconnect(reason: string, now: number): void {
+    if (!this.online) return;
+    this.leave('controlled', new ConnectionError(`Reconnecting: ${reason}`), now, { reasonCode: 0 });
+  }
+
+  /** Ends for good. */
+  close(disconnect: { readonly reasonCode: number; readonly properties?: Properties }, now: number): void {
+    this.wanted = false;
+    this.dialAt = undefined;
+    if (this.state === 'offline') this.end();
+    else if (this.online) this.leave('giveUp', undefined, now, disconnect);
+    else if (this.state !== 'closing' && this.state !== 'ended') this.abort(new ConnectionError('Closed by us'));
+  }
+
+  private end(): void {
+    this.move('end');
+    this.outbound.fail('the client was closed');
+    this.subscriptions.fail('the client was closed');
+    this.core.outbox.emit({ kind: 'ended', abandoned: this.inbound.abandon() });
+  }
+
+  private violated(error: RemoteProtocolError, now: number): void {
+    const how = this.state === 'connecting' && this.plan.negotiates ? 'closedBeforeConnack' : 'retry';
+    // 3.1.1 has no DISCONNECT with a reason: the connection is just closed [MQTT-4.8.0-1].
+    this.leave(how, error, now, this.core.version === 5 ? { reasonCode: error.reasonCode } : undefined);
+  }
+
+  private leave(
+    how: Ending,
+    cause: TransportError | undefined,
+    now: number,
+    disconnect?: { readonly reasonCode: number; readonly properties?: Properties },
+  ): void {
+    if (this.state === 'closing' || this.state === 'offline' || this.state === 'ended') return;
+    this.ending = { how, cause };
+    if (disconnect !== undefined) {
+      if (this.online) this.inbound.releaseAcknowledgements();
+      this.core.outbox.write(encodePacket({ type: 'disconnect', ...disconnect }, this.core.version));
+    }
+    this.move('leave');
+    this.deadline = now + Math.min(this.core.config.closeTimeout, 2000);
+    this.core.outbox.emit({ kind: 'end' });
+  }
+
+  private abort(error: TransportError): void {
+    this.deadline = undefined;
+    this.keepAlive.stop();
+    this.ending ??= { how: 'retry', cause: error };
+    this.core.outbox.emit({ kind: 'abort', error });
+  }
+
+  /**
+   * The transport is gone, or never came.
+   *
+   * @param random in [0, 1), for the delay of the next try
+   */
+  lost(error: Error | undefined, now: number, random: number): void {
+    if (this.state === 'offline' || this.state === 'ended') return;
+    const unanswered = this.state === 'connecting' && this.reader?.bufferedBytes === 0;
+    const ending = this.ending ?? {
+      how: unanswered ? ('closedBeforeConnack' as const) : ('retry' as const),
+      cause: undefined,
+    };
+    const cause = ending.cause ?? this.lossError(error);
+    this.reset(now);
+    this.move('lost');
+    if (!this.wanted) {
+      this.core.outbox.emit({ kind: 'disconnected', cause: ending.cause, nextDialAt: undefined });
+      this.end();
+      return;
+    }
+    const delay = this.plan.next(ending.how, now, random);
+    const exhausted = this.failFast && !this.everConnected && this.plan.failures >= this.core.config.servers.length;
+    if (delay === undefined || exhausted) {
+      this.wanted = false;
+      this.core.outbox.emit({ kind: 'disconnected', cause, nextDialAt: undefined });
+      this.core.outbox.emit({ kind: 'gaveUp', error: cause });
+      return;
+    }
+    this.dialAt = now + delay;
+    this.core.outbox.emit({ kind: 'disconnected', cause, nextDialAt: this.dialAt });
+  }
+
+  private lossError(error: Error | undefined): TransportError {
+    if (error !== undefined && 'code' in error && 'retriable' in error) return error as TransportError;
+    const what = this.online ? 'the connection was lost' : 'the connection was closed before CONNACK';
+    return new ConnectionError(`${this.server}: ${what}`, { cause: error });
+  }
+
+  private reset(now: number): void {
+    if (this.readingPaused) this.pausedTotal += now - this.pausedSince;
+    this.readingPaused = false;
+    this.core.outbox.takeBytes();
+    this.reader = undefined;
+    this.connack = undefined;
+    this.ending = undefined;
+    this.deadline = undefined;
+    this.followed = undefined;
+    this.intake.checking = false;
+    this.intake.authenticating = false;
+    this.keepAlive.stop();
+    this.inbound.disconnected();
+    this.outbound.disconnected();
+    this.subscriptions.disconnected();
+  }
+
+  /** The next dial goes to a server that a Server Reference named, soon. */
+  follow(server: string, now: number, random: number): void {
+    if (this.state !== 'offline' || !this.wanted) return;
+    this.followed = server;
+    this.dialAt = now + this.core.config.reconnectDelay(0, random);
+  }
+
+  sent(now: number): void {
+    this.keepAlive.sent(now);
+  }
+
+  nextDialAt(): number | undefined {
+    return this.dialAt;
+  }
+
+  nextDeadline(): number | undefined {
+    const ping = this.online ? this.keepAlive.nextDeadline() : undefined;
+    const subscription = this.online ? this.subscriptions.nextDeadline() : undefined;
+    return earliest(earliest(this.dialAt, this.deadline), earliest(ping, subscription));
+  }
+
+  handleTimeout(now: number): void {
+    if (this.dialAt !== undefined && this.dialAt <= now) this.dial(now);
+    else if (this.deadline !== undefined && this.deadline <= now) this.timedOut();
+    else if (this.online) {
+      this.subscriptions.handleTimeout(now);
+      const due = this.keepAlive.check(now);
+      if (due === 'ping') this.core.outbox.write(encodePacket({ type: 'pingreq' }, this.core.version));
+      else if (due === 'dead') {
+        const { silence } = this.keepAlive;
+        this.abort(
+          new TimeoutError(`${this.server}: no sign of life within ${silence} ms after a ping`, silence, {
+            code: 'ERR_CONNECTION',
+          }),
+        );
+      }
+    }
+  }
+
+  private timedOut(): void {
+    const { connectTimeout } = this.core.config;
+    if (this.state === 'closing') this.abort(new ConnectionError(`${this.server}: the connection did not close`));
+    else {
+      this.abort(
+        new TimeoutError(`${this.server}: no connection within ${connectTimeout} ms`, connectTimeout, {
+          code: 'ERR_CONNECTION',
+        }),
+      );
+    }
+  }
+
+  private move(cause: ConnectionCause): void {
+    this.state = nextConnectionState(this.state, cause);
+  }
+}
+
+function earliest(a: number | undefined, b: number | undefined): number | undefined {
+  if (a === undefined) return b;
+  return b === undefined || a < b ? a : b;
+}
+
+/** A server that knows only 3.1.1 answers a CONNECT of version 5 in its own format [MQTT 3.1.1, 3.1.2.2]. */
+function isVersionRefusal(chunk: Buffer): boolean {
+  return chunk.length === 4 && chunk[0] === 0x20 && chunk[1] === 2 && chunk[2] === 0 && chunk[3] === 1;
+}

@@ -1,0 +1,428 @@
+import {
+  ClosedError,
+  ConnectionError,
+  LocalProtocolError,
+  MessageTooLargeError,
+  PublishError,
+  TransportError,
+  isTransportError,
+} from '../../errors.js';
+import { type AckPacket, type Properties } from '../codec/packets.js';
+import { encodePublish } from '../codec/publish.js';
+import { reasonName } from '../codec/reason-codes.js';
+import { type SessionCore } from './core.js';
+import { Deque } from './deque.js';
+import { OutboundPublish } from './outbound-publish.js';
+import {
+  fromStored,
+  isRetriable,
+  PUBLISH_SUCCESS,
+  queueFull,
+  sessionLost,
+  toBuffer,
+  toResult,
+  toStored,
+  withRemainingExpiry,
+} from './publish-values.js';
+import { type StoredSession } from './stored-session.js';
+import { OutboundAliases } from './topic-alias.js';
+import { validateTopicName } from './topic-filter.js';
+import { type PublishRequest, type PublishResult } from './types.js';
+
+const PACKET_IDENTIFIER_NOT_FOUND = 0x92;
+
+/** Our publishes: the bounded queue, what is under way, and what is sent again after a reconnect. */
+export class Outbound {
+  // valid for the session
+  private readonly waiting = new Deque<OutboundPublish>();
+  private readonly waitingQos0 = new Deque<OutboundPublish>();
+  /** PUBLISH is out, in that order. */
+  private readonly sent = new Map<number, OutboundPublish>();
+  /** PUBREL is out, in the order of the PUBRECs [MQTT-4.6.0-4]. */
+  private readonly released = new Map<number, OutboundPublish>();
+  private nextSequence = 1;
+  private queued = 0;
+  private queuedBytes = 0;
+  private cancelled = 0;
+
+  // valid for one connection
+  private online = false;
+  /** PUBLISH of an earlier connection, to be sent again in that order before anything new [MQTT-4.6.0-1]. */
+  private resend = new Deque<OutboundPublish>();
+  private aliases = new OutboundAliases(0);
+  private writable = true;
+
+  constructor(private readonly core: SessionCore) {}
+
+  /** Publishes not settled. */
+  get pending(): number {
+    return this.queued + this.resend.length + this.sent.size + this.released.size;
+  }
+
+  get pendingBytes(): number {
+    return this.queuedBytes;
+  }
+
+  /** An answer of the server is due. */
+  get awaitsAnswer(): boolean {
+    return this.sent.size > 0 || this.released.size > 0;
+  }
+
+  /** Something is under way that only a resumed session can finish. */
+  get holdsState(): boolean {
+    return this.awaitsAnswer || this.resend.length > 0;
+  }
+
+  /**
+   * Takes a publish over.
+   *
+   * @throws LocalProtocolError for what no server would accept, TransportError ERR_QUEUE_FULL for a full queue
+   */
+  publish(request: PublishRequest, token: unknown, now: number): OutboundPublish {
+    const publish = this.accept(request, token, now);
+    this.checkLimits(publish);
+    if (!this.online && publish.qos === 0 && !this.core.config.publishQueue.offlineQos0) {
+      throw new ConnectionError(`Publish to '${publish.topic}': not connected, and offlineQos0 is false`);
+    }
+    this.makeRoom(publish);
+    (publish.qos === 0 ? this.waitingQos0 : this.waiting).push(publish);
+    this.queued += 1;
+    this.queuedBytes += publish.size;
+    if (publish.qos > 0 && this.core.config.persistent) {
+      this.core.record({ type: 'putPublish', publish: toStored(publish, this.core.config.wallClockOffset) });
+    }
+    this.pump(now);
+    return publish;
+  }
+
+  private accept(request: PublishRequest, token: unknown, now: number): OutboundPublish {
+    const { topic, payload, qos = 0, retain = false, properties } = request;
+    validateTopicName(topic);
+    if (!(qos === 0 || qos === 1 || qos === 2)) {
+      throw new LocalProtocolError(`Publish to '${topic}': QoS must be 0, 1 or 2`);
+    }
+    if (typeof payload !== 'string' && !(payload instanceof Uint8Array)) {
+      throw new LocalProtocolError(`Publish to '${topic}': the payload must be a string, Buffer or Uint8Array`);
+    }
+    if (properties?.topicAlias !== undefined || properties?.subscriptionIdentifiers !== undefined) {
+      throw new LocalProtocolError(
+        `Publish to '${topic}': topic aliases are the client's own, subscription identifiers the server's [MQTT-3.3.4-6]`,
+      );
+    }
+    return new OutboundPublish(this.nextSequence++, topic, toBuffer(payload), qos, retain, properties, now, token);
+  }
+
+  /** The server's limits, as far as they are known from the last CONNACK. */
+  private checkLimits(publish: OutboundPublish): void {
+    const { maximumQos, retainAvailable } = this.core.limits;
+    if (publish.qos > maximumQos) {
+      throw new LocalProtocolError(
+        `Publish to '${publish.topic}': the server's Maximum QoS is ${maximumQos}, not ${publish.qos} [MQTT-3.2.2-11]`,
+      );
+    }
+    if (publish.retain && !retainAvailable) {
+      throw new LocalProtocolError(
+        `Publish to '${publish.topic}': the server does not keep retained messages [MQTT-3.2.2-14]`,
+      );
+    }
+  }
+
+  private makeRoom(publish: OutboundPublish): void {
+    const { maxMessages, maxBytes, overflow } = this.core.config.publishQueue;
+    const full = (): boolean => this.queued + 1 > maxMessages || this.queuedBytes + publish.size > maxBytes;
+    // A queue that is empty takes any message that can be written at once.
+    if (this.queued === 0 && this.online && this.writable && this.hasQuota) return;
+    while (overflow === 'dropOldest' && full()) {
+      const oldest = this.oldestUnwritten();
+      if (oldest === undefined) break;
+      this.drop(oldest, queueFull(oldest.topic, 'a newer publish took its place'));
+    }
+    if (full()) throw queueFull(publish.topic, `${this.queued} messages, ${this.queuedBytes} bytes wait`);
+  }
+
+  private oldestUnwritten(): OutboundPublish | undefined {
+    const live = (queue: Deque<OutboundPublish>): OutboundPublish | undefined => {
+      for (const publish of queue) if (publish.stage === 'queued' && !publish.written) return publish;
+      return undefined;
+    };
+    const [a, b] = [live(this.waiting), live(this.waitingQos0)];
+    if (a === undefined || b === undefined) return a ?? b;
+    return a.sequence < b.sequence ? a : b;
+  }
+
+  /** True if it had not been written and is taken back. */
+  cancel(publish: OutboundPublish): boolean {
+    if (publish.stage !== 'queued' || publish.written) return false;
+    this.drop(publish, new TransportError('ERR_ABORTED', `Publish to '${publish.topic}' was cancelled`));
+    return true;
+  }
+
+  /** Settles one that waits; its place in the queue is cleared later. */
+  private drop(publish: OutboundPublish, error: TransportError): void {
+    this.dequeued(publish);
+    this.settle(publish, error);
+    this.cancelled += 1;
+    if (this.cancelled > 64 && this.cancelled > this.queued) {
+      this.cancelled = 0;
+      for (const queue of [this.waiting, this.waitingQos0]) queue.filter(({ stage }) => stage === 'queued');
+    }
+  }
+
+  private dequeued(publish: OutboundPublish): void {
+    this.queued -= 1;
+    this.queuedBytes -= publish.size;
+  }
+
+  private get hasQuota(): boolean {
+    // PUBRELs count as well, which can only be too careful [MQTT-4.9.0-1, 3.3.4-7].
+    return this.sent.size + this.released.size < this.core.limits.receiveMaximum;
+  }
+
+  /** The transport's own buffer is full, or free again. */
+  setWritable(writable: boolean, now: number): void {
+    this.writable = writable;
+    this.pump(now);
+  }
+
+  /** Sends what may be sent. QoS 0 never waits for the quota [MQTT5 3.3.4]. */
+  pump(now: number): void {
+    if (!this.online) return;
+    while (this.writable && this.waitingQos0.length > 0) {
+      const publish = this.waitingQos0.shift() as OutboundPublish;
+      if (publish.stage !== 'queued') continue;
+      this.dequeued(publish);
+      if (this.send(publish, now)) this.settle(publish, undefined, PUBLISH_SUCCESS);
+    }
+    while (this.writable && this.hasQuota) {
+      const again = this.resend.shift();
+      if (again !== undefined) {
+        this.send(again, now);
+        continue;
+      }
+      const publish = this.waiting.peek();
+      if (publish === undefined) return;
+      if (publish.stage === 'queued') {
+        if (publish.packetId === 0) publish.packetId = this.core.ids.take();
+        // All identifiers are in use: it waits for one, none is taken twice [MQTT-2.2.1-3].
+        if (publish.packetId === 0) return;
+        this.dequeued(publish);
+        this.send(publish, now);
+      }
+      this.waiting.shift();
+    }
+  }
+
+  /** False if it was settled with an error instead. */
+  private send(publish: OutboundPublish, now: number): boolean {
+    const again = publish.written && publish.stage === 'sent';
+    try {
+      this.checkLimits(publish);
+      const bytes = this.encode(publish, again, now);
+      const limit = this.core.limits.maximumPacketSize;
+      if (bytes.length > limit) {
+        throw new MessageTooLargeError(
+          `Publish to '${publish.topic}': ${bytes.length} bytes, the server's Maximum Packet Size is ${limit}`,
+          bytes.length,
+          limit,
+        );
+      }
+      this.core.outbox.write(bytes);
+    } catch (error) {
+      this.release(publish);
+      this.settle(publish, isTransportError(error) ? error : new LocalProtocolError(String(error), { cause: error }));
+      return false;
+    }
+    publish.written = true;
+    if (publish.qos > 0) {
+      publish.stage = 'sent';
+      this.sent.set(publish.packetId, publish);
+      if (!again) {
+        this.core.record({ type: 'sendPublish', sequence: publish.sequence, packetId: publish.packetId });
+      }
+    }
+    return true;
+  }
+
+  private encode(publish: OutboundPublish, dup: boolean, now: number): Buffer {
+    const { topic, payload, qos, retain, packetId } = publish;
+    const { version } = this.core;
+    let properties: Properties | undefined = undefined;
+    let wireTopic = topic;
+    if (version === 5) {
+      properties = withRemainingExpiry(publish, dup, now);
+      const alias = this.aliases.use(topic);
+      if (alias !== undefined) {
+        properties = { ...properties, topicAlias: alias.alias };
+        if (alias.known) wireTopic = '';
+      }
+    } else if (publish.properties !== undefined) {
+      this.core.warnOnce('properties', 'MQTT 3.1.1 has no properties: those of publishes are left out');
+    }
+    return encodePublish(
+      { type: 'publish', topic: wireTopic, payload, qos, retain, dup, packetId, properties },
+      version,
+    );
+  }
+
+  puback(packet: AckPacket, now: number): void {
+    const publish = this.sent.get(packet.packetId);
+    if (publish === undefined || publish.qos !== 1) {
+      this.core.counters.unknownAcknowledgements += 1;
+      return;
+    }
+    this.release(publish);
+    this.answered(publish, packet);
+    this.pump(now);
+  }
+
+  pubrec(packet: AckPacket, now: number): void {
+    const { packetId, reasonCode } = packet;
+    const publish = this.sent.get(packetId);
+    if (publish !== undefined && publish.qos === 2) {
+      if (reasonCode >= 0x80) {
+        this.release(publish);
+        this.answered(publish, packet);
+        this.pump(now);
+        return;
+      }
+      publish.stage = 'released';
+      this.sent.delete(packetId);
+      this.released.set(packetId, publish);
+      this.core.record({ type: 'releasePublish', sequence: publish.sequence });
+      this.core.outbox.acknowledge('pubrel', packetId, 0, undefined);
+    } else if (this.released.has(packetId)) this.core.outbox.acknowledge('pubrel', packetId, 0, undefined);
+    else {
+      this.core.counters.unknownAcknowledgements += 1;
+      if (reasonCode >= 0x80) return;
+      const answer = this.core.version === 5 ? PACKET_IDENTIFIER_NOT_FOUND : 0;
+      this.core.outbox.acknowledge('pubrel', packetId, answer, undefined);
+    }
+  }
+
+  pubcomp(packet: AckPacket, now: number): void {
+    const publish = this.released.get(packet.packetId);
+    if (publish === undefined) {
+      this.core.counters.unknownAcknowledgements += 1;
+      return;
+    }
+    this.release(publish);
+    // 0x92 means that the server has finished this exchange before: nothing is missing [MQTT5 3.7.2.1].
+    this.settle(publish, undefined, toResult({ ...packet, reasonCode: 0 }));
+    this.pump(now);
+  }
+
+  private answered(publish: OutboundPublish, packet: AckPacket): void {
+    if (packet.reasonCode < 0x80) {
+      this.settle(publish, undefined, toResult(packet));
+      return;
+    }
+    const reason = packet.properties?.reasonString;
+    const text = `Publish to '${publish.topic}' was refused by the server: ${reasonName(packet.reasonCode)}`;
+    const retriable = isRetriable(packet.reasonCode);
+    this.settle(
+      publish,
+      new PublishError(reason === undefined ? text : `${text}: ${reason}`, packet.reasonCode, { retriable }),
+    );
+  }
+
+  private release(publish: OutboundPublish): void {
+    if (publish.packetId === 0) return;
+    this.sent.delete(publish.packetId);
+    this.released.delete(publish.packetId);
+    this.core.ids.release(publish.packetId);
+  }
+
+  private settle(publish: OutboundPublish, error: TransportError | undefined, result?: PublishResult): void {
+    if (publish.qos > 0) this.core.record({ type: 'deletePublish', sequence: publish.sequence });
+    publish.stage = 'settled';
+    publish.error = error;
+    publish.result = result;
+    if (error === undefined) this.core.counters.published += 1;
+    this.core.outbox.emit(publish);
+  }
+
+  connected(sessionPresent: boolean, now: number): void {
+    this.online = true;
+    this.writable = true;
+    this.aliases = new OutboundAliases(this.core.config.topicAliases ? this.core.limits.topicAliasMaximum : 0);
+    if (sessionPresent) this.resume();
+    else this.sessionGone();
+    this.pump(now);
+  }
+
+  /** PUBREL where PUBREC had come, PUBLISH with DUP for the rest, both in their order [MQTT-4.4.0-1]. */
+  private resume(): void {
+    for (const packetId of this.released.keys()) this.core.outbox.acknowledge('pubrel', packetId, 0, undefined);
+    const again = [...this.sent.values(), ...this.resend];
+    this.sent.clear();
+    this.resend.clear();
+    for (const publish of again) this.resend.push(publish);
+  }
+
+  /** Whatever was under way, the broker does not know it any more. */
+  private sessionGone(): void {
+    const lost = [...this.sent.values(), ...this.resend, ...this.released.values()];
+    if (lost.length === 0) return;
+    lost.sort((a, b) => a.sequence - b.sequence);
+    this.resend.clear();
+    for (const publish of lost) this.release(publish);
+    if (this.core.config.onSessionLost === 'reject') {
+      for (const publish of lost) this.settle(publish, sessionLost(publish.topic));
+      return;
+    }
+    for (const publish of lost.reverse()) {
+      publish.stage = 'queued';
+      publish.packetId = 0;
+      this.core.counters.republished += 1;
+      this.core.counters.possibleDuplicates += 1;
+      this.core.record({ type: 'sendPublish', sequence: publish.sequence, packetId: 0 });
+      this.waiting.unshift(publish);
+      this.queued += 1;
+      this.queuedBytes += publish.size;
+    }
+  }
+
+  disconnected(): void {
+    this.online = false;
+  }
+
+  /** What an earlier process left, in its order. */
+  restore(stored: StoredSession): void {
+    const released = new Map<number, OutboundPublish>();
+    for (const entry of stored.publishes) {
+      const publish = fromStored(entry, this.core.config.wallClockOffset);
+      this.nextSequence = Math.max(this.nextSequence, entry.sequence + 1);
+      if (entry.packetId === 0 || !this.core.ids.reserve(entry.packetId)) {
+        this.waiting.push(publish);
+        this.queued += 1;
+        this.queuedBytes += publish.size;
+      } else if (entry.released) released.set(entry.sequence, publish);
+      else this.sent.set(entry.packetId, publish);
+    }
+    for (const sequence of stored.releaseOrder) {
+      const publish = released.get(sequence);
+      if (publish !== undefined) this.released.set(publish.packetId, publish);
+    }
+  }
+
+  /** Settles everything; what was written may be at the broker. */
+  fail(reason: string): void {
+    const all = [
+      ...this.released.values(),
+      ...this.sent.values(),
+      ...this.resend,
+      ...this.waiting,
+      ...this.waitingQos0,
+    ];
+    for (const publish of all) {
+      if (publish.stage === 'settled') continue;
+      this.release(publish);
+      publish.stage = 'settled';
+      publish.error = new ClosedError(`Publish to '${publish.topic}': ${reason}`, { ambiguous: publish.written });
+      this.core.outbox.emit(publish);
+    }
+    for (const queue of [this.waiting, this.waitingQos0, this.resend]) queue.clear();
+    this.queued = 0;
+    this.queuedBytes = 0;
+  }
+}

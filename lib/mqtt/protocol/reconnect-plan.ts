@@ -1,0 +1,109 @@
+import { type ProtocolVersion } from '../codec/packets.js';
+import { type SessionConfig } from './config.js';
+import { type ReasonAction } from './reason-actions.js';
+
+/** How the last connection ended, as far as it matters for the next one. */
+export type Ending = ReasonAction | 'controlled' | 'closedBeforeConnack';
+
+/** A connection that lasted this long counts as good: the next delay is short again. */
+const STABLE_MS = 10_000;
+
+/**
+ * Decides when, where and with which version to dial next. Also a connection that succeeded and was closed at once
+ * counts as a failed try, so that two clients with one client id cannot throw each other out in a tight loop.
+ */
+export class ReconnectPlan {
+  /** Index into the servers. */
+  server = 0;
+  /** Tries in a row without a stable connection. */
+  private attempt = 0;
+  private longAttempt = 0;
+  private takeovers = 0;
+  private connectedAt: number | undefined = undefined;
+  /** With `auto`: what the next CONNECT says, until one succeeded. */
+  private candidate: ProtocolVersion;
+  private confirmed: ProtocolVersion | undefined = undefined;
+
+  constructor(private readonly config: SessionConfig) {
+    this.candidate = config.protocolVersion === 4 ? 4 : 5;
+  }
+
+  get version(): ProtocolVersion {
+    return this.confirmed ?? this.candidate;
+  }
+
+  /** The version is still open. */
+  get negotiates(): boolean {
+    return this.config.protocolVersion === 'auto' && this.confirmed === undefined;
+  }
+
+  /** A new start by the owner: earlier failures do not count. */
+  restart(): void {
+    this.attempt = 0;
+    this.longAttempt = 0;
+    this.takeovers = 0;
+  }
+
+  connected(version: ProtocolVersion, now: number): void {
+    this.confirmed = version;
+    this.connectedAt = now;
+  }
+
+  /**
+   * Plans the next try.
+   *
+   * @returns the delay in ms, or undefined to give up
+   */
+  next(ending: Ending, now: number, random: number): number | undefined {
+    const lasted = this.connectedAt === undefined ? 0 : now - this.connectedAt;
+    const wasConnected = this.connectedAt !== undefined;
+    this.connectedAt = undefined;
+    if (lasted >= STABLE_MS) {
+      this.restart();
+    }
+    if (this.negotiates && (ending === 'version' || ending === 'closedBeforeConnack')) {
+      // 3.1.1 on the same server at once; if that fails as well, 5 is tried again after the usual delay.
+      this.candidate = this.candidate === 5 ? 4 : 5;
+      if (this.candidate === 4) return 0;
+    }
+    switch (ending) {
+      case 'controlled':
+        return this.config.reconnectDelay(0, random);
+      case 'giveUp':
+      case 'version':
+        return ending === 'version' && this.negotiates ? this.short(random) : undefined;
+      case 'takeover':
+        this.takeovers += 1;
+        return this.takeovers > this.config.maxTakeovers ? undefined : this.long(random);
+      case 'credentials':
+        this.nextServer();
+        return this.config.renewsCredentials ? this.short(random) : this.long(random);
+      case 'longBackoff':
+      case 'redirect':
+        this.nextServer();
+        return this.long(random);
+      case 'retry':
+      case 'closedBeforeConnack':
+        // A server that was good a moment ago is tried first.
+        if (!wasConnected) this.nextServer();
+        return this.short(random);
+    }
+  }
+
+  /** Tries that failed since the last stable connection. */
+  get failures(): number {
+    return this.attempt + this.longAttempt;
+  }
+
+  private nextServer(): void {
+    this.server = (this.server + 1) % this.config.servers.length;
+  }
+
+  private short(random: number): number {
+    return this.config.reconnectDelay(this.attempt++, random);
+  }
+
+  private long(random: number): number {
+    return this.config.longDelay(this.longAttempt++, random);
+  }
+}

@@ -1,0 +1,356 @@
+import {
+  ClosedError,
+  LocalProtocolError,
+  RemoteProtocolError,
+  TimeoutError,
+  type TransportError,
+} from '../../errors.js';
+import { encodePacket } from '../codec/control.js';
+import { PROTOCOL_ERROR } from '../codec/malformed.js';
+import { type Properties, type SubackPacket, type SubscriptionRequest, type UnsubackPacket } from '../codec/packets.js';
+import { type SessionCore } from './core.js';
+import { SubscribeJob, UnsubscribeJob } from './subscribe-job.js';
+import { validateTopicFilter } from './topic-filter.js';
+import { type Subscription, type SubscriptionGrant } from './types.js';
+
+/** One filter of a job on its way: job and the filter's place in it. */
+interface Part<Job extends SubscribeJob | UnsubscribeJob = SubscribeJob | UnsubscribeJob> {
+  readonly job: Job;
+  readonly index: number;
+}
+
+/** A SUBSCRIBE or UNSUBSCRIBE without its answer; all parts are of one kind. */
+interface PendingPacket {
+  readonly packetId: number;
+  readonly kind: 'subscribed' | 'unsubscribed';
+  readonly parts: readonly Part[];
+  readonly deadline: number;
+  timedOut: boolean;
+}
+
+const NO_SUBSCRIPTION_EXISTED = 0x11;
+
+/**
+ * What we want to be subscribed to and what the server's session has. On a new session everything wanted is subscribed
+ * again; on a resumed one only what differs.
+ */
+export class Subscriptions {
+  // valid for the session
+  private readonly wanted = new Map<string, Subscription>();
+  /** What the server's session holds, as far as this client (or its store) knows. */
+  private readonly granted = new Map<string, Subscription>();
+  /** Not sent on this connection, in the order of the calls. */
+  private queue: Part[] = [];
+
+  // valid for one connection
+  private online = false;
+  private resumed = false;
+  private readonly pending = new Map<number, PendingPacket>();
+
+  constructor(private readonly core: SessionCore) {}
+
+  get awaitsAnswer(): boolean {
+    return this.pending.size > 0;
+  }
+
+  /** The server's session had something of ours. */
+  get holdsState(): boolean {
+    return this.granted.size > 0;
+  }
+
+  /** The filters wanted, in the order they came. */
+  get filters(): readonly Subscription[] {
+    return [...this.wanted.values()];
+  }
+
+  /** @throws LocalProtocolError for what the protocol or the server does not allow; then nothing was changed */
+  subscribe(requests: readonly Subscription[], token: unknown, now: number): void {
+    for (const request of requests) this.check(request);
+    const job = new SubscribeJob(requests, token);
+    requests.forEach((request, index) => {
+      this.wanted.set(request.filter, request);
+      this.queue.push({ job, index });
+    });
+    if (requests.length === 0) this.core.outbox.emit(job);
+    this.pump(now);
+  }
+
+  unsubscribe(filters: readonly string[], token: unknown, now: number): void {
+    for (const filter of filters) validateTopicFilter(filter);
+    const job = new UnsubscribeJob(filters, token);
+    filters.forEach((filter, index) => {
+      this.wanted.delete(filter);
+      this.queue.push({ job, index });
+    });
+    if (filters.length === 0) this.core.outbox.emit(job);
+    this.pump(now);
+  }
+
+  private check(request: Subscription): void {
+    const { filter, qos, noLocal, retainHandling, subscriptionIdentifier: identifier } = request;
+    validateTopicFilter(filter);
+    if (!(qos === 0 || qos === 1 || qos === 2)) {
+      throw new LocalProtocolError(`Subscription '${filter}': QoS must be 0, 1 or 2`);
+    }
+    if (retainHandling !== undefined && ![0, 1, 2].includes(retainHandling)) {
+      throw new LocalProtocolError(`Subscription '${filter}': retainHandling must be 0, 1 or 2`);
+    }
+    if (noLocal === true && filter.startsWith('$share/')) {
+      throw new LocalProtocolError(`Subscription '${filter}': a shared one must not set noLocal [MQTT-3.8.3-4]`);
+    }
+    if (identifier !== undefined && !(Number.isInteger(identifier) && identifier > 0 && identifier <= 268_435_455)) {
+      throw new LocalProtocolError(`Subscription '${filter}': the identifier must be from 1 to 268,435,455`);
+    }
+    if (!this.online) return;
+    const { wildcardSubscriptions, sharedSubscriptions } = this.core.limits;
+    if (!sharedSubscriptions && filter.startsWith('$share/')) {
+      throw new LocalProtocolError(`Subscription '${filter}': the server has no shared subscriptions`);
+    }
+    if (!wildcardSubscriptions && /[+#]/.test(filter)) {
+      throw new LocalProtocolError(`Subscription '${filter}': the server has no wildcard subscriptions`);
+    }
+  }
+
+  connected(sessionPresent: boolean, now: number): void {
+    this.online = true;
+    this.resumed = sessionPresent;
+    if (!sessionPresent) {
+      this.granted.clear();
+      const obsolete = this.queue.filter(isUnsubscribe);
+      this.queue = this.queue.filter(isSubscribe);
+      for (const part of obsolete) this.unsubscribed(part, NO_SUBSCRIPTION_EXISTED);
+    }
+    const queued = new Set(this.queue.filter(isSubscribe).map((part) => requestOf(part).filter));
+    const missing = [...this.wanted.values()].filter(
+      (request) => !queued.has(request.filter) && !sameSubscription(this.granted.get(request.filter), request),
+    );
+    const renewal = new SubscribeJob(missing, undefined);
+    this.queue.unshift(...missing.map((_, index) => ({ job: renewal, index })));
+    this.pump(now);
+  }
+
+  disconnected(): void {
+    this.online = false;
+    const packets = [...this.pending.values()];
+    this.pending.clear();
+    for (const { packetId } of packets) this.core.ids.release(packetId);
+    const open = packets.filter((packet) => !packet.timedOut).flatMap(({ parts }) => parts);
+    // A renewal is planned anew by connected().
+    this.queue = [...open, ...this.queue].filter(({ job }) => job.token !== undefined && job.error === undefined);
+  }
+
+  /** Sends what waits, in batches, while packet identifiers last. */
+  pump(now: number): void {
+    if (!this.online) return;
+    while (this.queue.length > 0) {
+      const packetId = this.core.ids.take();
+      if (packetId === 0) return;
+      const parts = this.queue.splice(0, this.nextBatchSize());
+      const kind = parts[0].job.kind;
+      this.core.outbox.write(this.encode(packetId, parts));
+      const deadline = now + this.core.config.subscribeTimeout;
+      this.pending.set(packetId, { packetId, kind, parts, deadline, timedOut: false });
+    }
+  }
+
+  private encode(packetId: number, parts: readonly Part[]): Buffer {
+    const { version } = this.core;
+    if (parts.every(isUnsubscribe)) {
+      return encodePacket({ type: 'unsubscribe', packetId, filters: parts.map(filterOf) }, version);
+    }
+    const requests = parts.filter(isSubscribe).map(requestOf);
+    const subscriptions = requests.map((request) => this.toWire(request));
+    return encodePacket(
+      { type: 'subscribe', packetId, subscriptions, ...this.identifierProperties(requests[0]) },
+      version,
+    );
+  }
+
+  /**
+   * How many parts go into the next packet: of one kind, with one Subscription Identifier [MQTT5 3.8.2.1.2], within the
+   * option and the server's Maximum Packet Size.
+   */
+  private nextBatchSize(): number {
+    const first = this.queue[0];
+    let bytes = FIXED_BYTES;
+    let count = 0;
+    while (count < this.queue.length && count < this.core.config.subscribeBatchSize) {
+      const part = this.queue[count];
+      bytes += 3 + Buffer.byteLength(filterOf(part));
+      if (part.job.kind !== first.job.kind || identifierOf(part) !== identifierOf(first)) break;
+      if (bytes > this.core.limits.maximumPacketSize && count > 0) break;
+      count += 1;
+    }
+    return count;
+  }
+
+  private identifierProperties(request: Subscription): { properties?: Properties } {
+    const { subscriptionIdentifier: identifier } = request;
+    if (identifier === undefined || this.core.version === 4 || !this.core.limits.subscriptionIdentifiers) return {};
+    return { properties: { subscriptionIdentifiers: [identifier] } };
+  }
+
+  private toWire(request: Subscription): SubscriptionRequest {
+    const { filter, qos, noLocal, retainAsPublished, retainHandling } = request;
+    if (this.core.version === 4) {
+      if (noLocal === true || retainAsPublished === true || (retainHandling ?? 0) !== 0) {
+        this.core.warnOnce('subscription options', 'MQTT 3.1.1 has no subscription options but the QoS: left out');
+      }
+      return { filter, qos };
+    }
+    return {
+      filter,
+      qos,
+      noLocal: noLocal ?? false,
+      retainAsPublished: retainAsPublished ?? false,
+      // On a resumed session the filter may be there already: its retained messages would come a second time.
+      retainHandling: retainHandling ?? (this.resumed ? 1 : 0),
+    };
+  }
+
+  suback(packet: SubackPacket, now: number): void {
+    const subscribes = this.take(packet.packetId, 'subscribed')?.filter(isSubscribe);
+    if (subscribes === undefined) return;
+    this.checkCount('SUBACK', subscribes.length, packet.reasonCodes.length);
+    const reasonString = packet.properties?.reasonString;
+    const refused: SubscriptionGrant[] = [];
+    subscribes.forEach((part, i) => {
+      const request = requestOf(part);
+      const reasonCode = packet.reasonCodes[i];
+      const grant: SubscriptionGrant = {
+        filter: request.filter,
+        requestedQos: request.qos,
+        reasonCode,
+        ...(reasonString !== undefined && { reasonString }),
+      };
+      this.answered(request, reasonCode, part.job.token === undefined);
+      if (part.job.token === undefined && (reasonCode >= 0x80 || reasonCode < request.qos)) refused.push(grant);
+      part.job.grants[part.index] = grant;
+      part.job.remaining -= 1;
+      if (part.job.remaining === 0 && part.job.error === undefined) this.core.outbox.emit(part.job);
+    });
+    if (refused.length > 0) this.core.outbox.emit({ kind: 'resubscribeRefused', grants: refused });
+    this.recordFilters();
+    this.pump(now);
+  }
+
+  /** A refused filter of a renewal stays wanted: it is tried again on the next connection. */
+  private answered(request: Subscription, reasonCode: number, renewal: boolean): void {
+    if (reasonCode < 0x80) this.granted.set(request.filter, request);
+    else {
+      this.granted.delete(request.filter);
+      if (!renewal && this.wanted.get(request.filter) === request) this.wanted.delete(request.filter);
+    }
+  }
+
+  unsuback(packet: UnsubackPacket, now: number): void {
+    const unsubscribes = this.take(packet.packetId, 'unsubscribed')?.filter(isUnsubscribe);
+    if (unsubscribes === undefined) return;
+    if (this.core.version === 5) this.checkCount('UNSUBACK', unsubscribes.length, packet.reasonCodes.length);
+    unsubscribes.forEach((part, i) => {
+      const reasonCode = this.core.version === 5 ? packet.reasonCodes[i] : 0;
+      if (reasonCode < 0x80) this.granted.delete(part.job.filters[part.index]);
+      this.unsubscribed(part, reasonCode);
+    });
+    this.recordFilters();
+    this.pump(now);
+  }
+
+  private unsubscribed(part: Part<UnsubscribeJob>, reasonCode: number): void {
+    const { job, index } = part;
+    job.results[index] = { filter: job.filters[index], reasonCode };
+    job.remaining -= 1;
+    if (job.remaining === 0 && job.error === undefined) this.core.outbox.emit(job);
+  }
+
+  private take(packetId: number, kind: PendingPacket['kind']): readonly Part[] | undefined {
+    const pending = this.pending.get(packetId);
+    if (pending?.kind !== kind) {
+      this.core.counters.unknownAcknowledgements += 1;
+      return undefined;
+    }
+    this.pending.delete(packetId);
+    this.core.ids.release(packetId);
+    return pending.parts;
+  }
+
+  private checkCount(type: string, asked: number, answered: number): void {
+    if (asked === answered) return;
+    throw new RemoteProtocolError(
+      `${type} with ${answered} reason codes for ${asked} filters [MQTT-3.9.3-1, 3.11.3-1]`,
+      PROTOCOL_ERROR,
+    );
+  }
+
+  private recordFilters(): void {
+    if (this.core.config.persistent) this.core.record({ type: 'putFilters', filters: [...this.granted.values()] });
+  }
+
+  /** What the broker has granted to an earlier process. */
+  restore(filters: readonly Subscription[]): void {
+    for (const filter of filters) this.granted.set(filter.filter, filter);
+  }
+
+  nextDeadline(): number | undefined {
+    // Packets are sent in order with the same bound: the first open one is the earliest.
+    for (const packet of this.pending.values()) if (!packet.timedOut) return packet.deadline;
+    return undefined;
+  }
+
+  handleTimeout(now: number): void {
+    for (const packet of this.pending.values()) {
+      if (packet.timedOut || packet.deadline > now) continue;
+      packet.timedOut = true;
+      const { subscribeTimeout } = this.core.config;
+      const error = new TimeoutError(`No answer to a subscription within ${subscribeTimeout} ms`, subscribeTimeout);
+      for (const { job } of packet.parts) this.failJob(job, error);
+    }
+  }
+
+  /** Settles everything open: the client ends, or gives up. */
+  fail(reason: string): void {
+    const parts = [...[...this.pending.values()].flatMap((packet) => packet.parts), ...this.queue];
+    this.pending.clear();
+    this.queue = [];
+    for (const { job } of parts) this.failJob(job, new ClosedError(`Subscription: ${reason}`));
+  }
+
+  private failJob(job: SubscribeJob | UnsubscribeJob, error: TransportError): void {
+    if (job.error !== undefined) return;
+    job.error = error;
+    if (job.token !== undefined) this.core.outbox.emit(job);
+  }
+}
+
+/** Fixed header, packet identifier and a Subscription Identifier. */
+const FIXED_BYTES = 5 + 2 + 6;
+
+function isSubscribe(part: Part): part is Part<SubscribeJob> {
+  return part.job.kind === 'subscribed';
+}
+
+function isUnsubscribe(part: Part): part is Part<UnsubscribeJob> {
+  return part.job.kind === 'unsubscribed';
+}
+
+function requestOf(part: Part<SubscribeJob>): Subscription {
+  return part.job.requests[part.index];
+}
+
+function filterOf(part: Part): string {
+  return isSubscribe(part) ? requestOf(part).filter : (part as Part<UnsubscribeJob>).job.filters[part.index];
+}
+
+function identifierOf(part: Part): number | undefined {
+  return isSubscribe(part) ? requestOf(part).subscriptionIdentifier : undefined;
+}
+
+function sameSubscription(a: Subscription | undefined, b: Subscription): boolean {
+  return (
+    a !== undefined &&
+    a.qos === b.qos &&
+    (a.noLocal ?? false) === (b.noLocal ?? false) &&
+    (a.retainAsPublished ?? false) === (b.retainAsPublished ?? false) &&
+    a.subscriptionIdentifier === b.subscriptionIdentifier
+  );
+}

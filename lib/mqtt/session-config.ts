@@ -1,0 +1,57 @@
+import { backoffDelay } from '../net/backoff.js';
+import { describeEndpoint } from '../net/dial.js';
+import { type Will } from './codec/packets.js';
+import { type ResolvedMqttClientOptions } from './option-types.js';
+import { type SessionConfig } from './protocol/config.js';
+
+/** What the session has to know of the options. */
+export function sessionConfig(options: ResolvedMqttClientOptions, clientId: string): SessionConfig {
+  const { reconnect, longBackoff, clock, authentication } = options;
+  return {
+    servers: options.endpoints.map(({ endpoint }) => describeEndpoint(endpoint)),
+    clientId,
+    protocolVersion: options.protocolVersion,
+    cleanStart: options.cleanStart,
+    sessionExpiry: options.sessionExpiry,
+    ephemeral: options.ephemeral,
+    will: toWill(options.will),
+    userProperties: options.userProperties,
+    requestResponseInformation: options.requestResponseInformation,
+    requestProblemInformation: options.requestProblemInformation,
+    authenticationMethod: authentication?.method,
+    checksServer: authentication?.finish !== undefined,
+    renewsCredentials: options.credentials !== undefined,
+    receiveMaximum: options.receiveMaximum,
+    maximumPacketSize: options.maximumPacketSize,
+    topicAliasMaximum: options.topicAliasMaximum,
+    topicAliases: options.topicAliases,
+    strictResends: options.strictResends,
+    strictReceiveMaximum: options.strictReceiveMaximum,
+    overrunLimit: options.overrunLimit,
+    bindWithoutDup: options.bindWithoutDup,
+    keepAlive: options.keepAlive,
+    pingTimeout: options.pingTimeout,
+    connectTimeout: options.connectTimeout,
+    subscribeTimeout: options.subscribeTimeout,
+    closeTimeout: options.closeTimeout,
+    subscribeBatchSize: options.subscribeBatchSize,
+    reconnectDelay: (attempt, random) => backoffDelay(reconnect, attempt, random),
+    longDelay: (attempt, random) => backoffDelay(longBackoff, attempt, random),
+    maxTakeovers: options.maxTakeovers,
+    onSessionLost: options.onSessionLost,
+    publishQueue: options.publishQueue,
+    persistent: options.store !== undefined,
+    wallClockOffset: clock.wallTime() - clock.now(),
+  };
+}
+
+function toWill(will: ResolvedMqttClientOptions['will']): Will | undefined {
+  if (will === undefined) return undefined;
+  return {
+    topic: will.topic,
+    payload: Buffer.from((will.payload ?? '') as string),
+    qos: will.qos ?? 0,
+    retain: will.retain ?? false,
+    ...(will.properties !== undefined && { properties: will.properties }),
+  };
+}
