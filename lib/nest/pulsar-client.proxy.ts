@@ -1,0 +1,193 @@
+import { Logger } from '@nestjs/common';
+import { ClientProxy, type MsPattern, type ReadPacket, type WritePacket } from '@nestjs/microservices';
+import { type Observable, throwError } from 'rxjs';
+import { ClosedError, TransportError } from '../errors.js';
+import { DEFAULT_BACKOFF } from '../net/backoff.js';
+import { systemClock } from '../net/clock.js';
+import { type MessageId, type ProducerMessage, PulsarClient, type PulsarClientOptions } from '../pulsar/index.js';
+import { proxyCreated } from './delivery-scope.js';
+import { Emission } from './emission.js';
+import { EmitReports, type EmitStats } from './emit-reports.js';
+import {
+  type OwnPulsarOptions,
+  parseClientOptions,
+  type PulsarClientProxyOptions,
+  splitPulsarOptions,
+} from './proxy-options.js';
+import { producerMessage } from './producer-message.js';
+import { ProducerPool } from './pulsar-producer-pool.js';
+import { isPulsarRecord, type PulsarRecord } from './pulsar-record.js';
+import { toPulsarTopic } from './pulsar-topic-mapping.js';
+import { metadataProperties, serializedPayload, toPayload } from './serializers.js';
+
+/** How many patterns keep their topic name at hand. */
+const TOPIC_CACHE = 10_000;
+
+/** What {@link PulsarClientProxy} counted since it was made, and what it holds now. */
+export interface PulsarProxyStats extends EmitStats {
+  /** Emits without an outcome. */
+  readonly pending: number;
+  /** Producers that exist, are being made or are being closed. */
+  readonly producers: number;
+  /** Producers closed to make room for other topics. */
+  readonly evicted: number;
+}
+
+/**
+ * Nest client for Apache Pulsar: `emit(pattern, data)` sends one message to the topic of the pattern
+ * ({@link toPulsarTopic}).
+ *
+ * - `emit()` is hot: the message is on its way when it returns, and the order of calls is the order in the topic, also
+ *   while it is still connecting. The Observable gives the {@link MessageId} from the broker's send receipt and completes,
+ *   or errors; late subscribers get the same.
+ * - Inside a handler of `MqttServerStrategy` an emit holds the acknowledgement of the delivery: it may be left un-awaited.
+ * - A failure that nobody subscribed to and no delivery answers for is counted, logged and published on the `emit`
+ *   diagnostics channel; it is never an unhandled rejection.
+ * - `send()` is refused: there is no request and response over Pulsar here.
+ *
+ * Use it as `customClass` of `ClientsModule`, through `MqttPulsarModule`, or bare.
+ */
+export class PulsarClientProxy extends ClientProxy {
+  protected readonly logger = new Logger(PulsarClientProxy.name);
+
+  private readonly client: PulsarClient;
+  private readonly pool: ProducerPool;
+  private readonly reports: EmitReports;
+  private readonly own: OwnPulsarOptions;
+  private readonly topics = new Map<string, string>();
+  private closing: Promise<void> | undefined = undefined;
+
+  /** @throws OptionsError before anything connects */
+  constructor(options: PulsarClientProxyOptions = {} as PulsarClientProxyOptions) {
+    super();
+    const { own, client } = splitPulsarOptions(options);
+    this.own = own;
+    const clock = options.clock ?? systemClock;
+    this.client = parseClientOptions(() => this.createClient(client), 'pulsar');
+    this.reports = new EmitReports(this.logger, clock);
+    this.pool = new ProducerPool(
+      (topic) => this.client.createProducer({ ...own.producer, topic }),
+      {
+        maxProducers: own.maxProducers ?? 1000,
+        maxPendingEmits: own.maxPendingEmits ?? 100_000,
+        producerTimeout: own.producerTimeout ?? 30_000,
+        retryBackoff: DEFAULT_BACKOFF,
+      },
+      clock,
+    );
+    proxyCreated();
+  }
+
+  get stats(): PulsarProxyStats {
+    const { pending, producers, evicted } = this.pool;
+    return { ...this.reports.stats, pending, producers, evicted };
+  }
+
+  /** Opens a connection now instead of with the first emit. @throws TransportError */
+  async connect(): Promise<void> {
+    if (this.closing !== undefined) throw new ClosedError('The proxy is closed');
+    await this.client.connect();
+  }
+
+  /**
+   * Takes nothing in any more, waits for the emits under way up to `closeTimeout`, closes the producers and the
+   * connections. What has no outcome by then fails. Always resolves; a second call gives the same promise.
+   */
+  close(): Promise<void> {
+    this.closing ??= this.pool.close(this.own.closeTimeout ?? 10_000).then(
+      () => this.client.close(),
+      () => this.client.close(),
+    );
+    return this.closing;
+  }
+
+  /** Closes at once: what has no outcome fails. */
+  destroy(): void {
+    this.closing ??= Promise.resolve();
+    this.pool.destroy();
+    this.client.destroy();
+  }
+
+  override emit<TResult = MessageId, TInput = unknown>(pattern: unknown, data: TInput): Observable<TResult> {
+    return this.start(pattern, data) as unknown as Observable<TResult>;
+  }
+
+  /** Not supported: the Observable errors with ERR_NOT_SUPPORTED. */
+  override send<TResult = never, TInput = unknown>(pattern: unknown, _data: TInput): Observable<TResult> {
+    return throwError(() => this.noRequests(pattern));
+  }
+
+  /** The `PulsarClient`: events, further producers. */
+  unwrap<T = PulsarClient>(): T {
+    return this.client as T;
+  }
+
+  protected createClient(options: PulsarClientOptions): PulsarClient {
+    return new PulsarClient(options);
+  }
+
+  protected publish(packet: ReadPacket, callback: (packet: WritePacket) => void): () => void {
+    callback({ err: this.noRequests(packet.pattern), isDisposed: true });
+    return () => undefined;
+  }
+
+  protected dispatchEvent<T = MessageId>(packet: ReadPacket): Promise<T> {
+    return this.start(packet.pattern, packet.data).toPromise() as Promise<T>;
+  }
+
+  private start(pattern: unknown, data: unknown): Emission<MessageId> {
+    const record = isPulsarRecord(data) ? data : undefined;
+    const route = typeof pattern === 'string' ? pattern : this.routeOf(pattern);
+    const emission = new Emission<MessageId>(this.reports, route, record?.options.holdsAcknowledgement !== false);
+    try {
+      if (record === undefined && (data === undefined || data === null)) {
+        throw new TransportError(
+          'ERR_SERIALIZATION',
+          `emit('${route}', ${String(data)}): there is no data; a message without a value needs new PulsarRecord(null)`,
+        );
+      }
+      const topic = this.topics.get(route) ?? this.topicOf(route);
+      this.pool.submit(topic, this.messageOf(pattern, data, record), emission);
+    } catch (error) {
+      emission.fail(error);
+    }
+    return emission;
+  }
+
+  private routeOf(pattern: unknown): string {
+    return pattern === undefined || pattern === null ? '' : this.normalizePattern(pattern as MsPattern);
+  }
+
+  private topicOf(route: string): string {
+    const { topic: map } = this.own;
+    const topic = map === undefined ? toPulsarTopic(route, this.own) : toPulsarTopic(map(route), this.own);
+    if (this.topics.size >= TOPIC_CACHE) this.topics.clear();
+    this.topics.set(route, topic);
+    return topic;
+  }
+
+  private messageOf(pattern: unknown, given: unknown, record: PulsarRecord | undefined): ProducerMessage {
+    const data = record === undefined ? given : record.data;
+    const hook = this.onDispatchHook;
+    const { serializer } = this.own;
+    if (hook === undefined && serializer === undefined) {
+      return producerMessage(toPayload(data), undefined, record?.options);
+    }
+    const packet: ReadPacket & { metadata?: unknown } = { pattern, data };
+    hook?.(packet);
+    const { payload, properties } =
+      serializer === undefined
+        ? { payload: toPayload(data), properties: undefined }
+        : serializedPayload(serializer.serialize(packet, { ...record?.options }));
+    const metadata = metadataProperties(packet.metadata);
+    const merged = metadata === undefined ? properties : { ...metadata, ...properties };
+    return producerMessage(payload, merged, record?.options);
+  }
+
+  private noRequests(pattern: unknown): TransportError {
+    return new TransportError(
+      'ERR_NOT_SUPPORTED',
+      `send('${this.routeOf(pattern)}'): PulsarClientProxy has no request and response; use emit(), or MqttClientProxy.send()`,
+    );
+  }
+}
