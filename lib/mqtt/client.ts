@@ -1,19 +1,18 @@
-import { type ConnectionEvent, mqttConnectionChannel } from '../observability/channels.js';
-import { ClosedError, ConnectionError, isTransportError, LocalProtocolError, SubscriptionError } from '../errors.js';
+import { ClosedError, ConnectionError, LocalProtocolError } from '../errors.js';
 import { type Properties } from './codec/packets.js';
 import { type ClientOutput, SessionDriver } from './driver.js';
-import { EventEmitterOf } from './event-emitter.js';
+import { ClientMonitor } from './client-monitor.js';
 import { type MqttClientOptions, type ResolvedMqttClientOptions } from './option-types.js';
 import { parseMqttClientOptions } from './options.js';
 import { type Delivery, type MqttDelivery } from './protocol/delivery.js';
 import { type OutboundPublish } from './protocol/outbound-publish.js';
-import { type SubscribeJob, type UnsubscribeJob } from './protocol/subscribe-job.js';
 import { MqttSession } from './protocol/session.js';
+import { settleJob, type Waiter } from './waiter.js';
 import { sessionConfig } from './session-config.js';
 import {
+  type CloseOptions,
   type ConnectResult,
   type MqttClientEvents,
-  type MqttState,
   type MqttStats,
   type MqttStatus,
   type PublishCallback,
@@ -24,11 +23,6 @@ import {
   type SubscriptionGrant,
   type UnsubscribeResult,
 } from './types.js';
-
-interface Waiter<T> {
-  readonly resolve: (value: T) => void;
-  readonly reject: (error: Error) => void;
-}
 
 /**
  * An MQTT 5 and 3.1.1 client in which every received message is acknowledged by its owner: `acknowledge(delivery)` in any
@@ -56,10 +50,7 @@ export class MqttClient {
   private readonly options: ResolvedMqttClientOptions;
   private readonly session: MqttSession;
   private readonly driver: SessionDriver;
-  private readonly events = new EventEmitterOf<MqttClientEvents>();
-  private state: MqttState = 'idle';
-  private lastError: Error | undefined;
-  private notes: string[] = [];
+  private readonly monitor: ClientMonitor;
   private restoring: Promise<void> | undefined;
   private connecting: Waiter<ConnectResult>[] = [];
   private closing: Promise<void> | undefined;
@@ -74,11 +65,12 @@ export class MqttClient {
     const random = (): string => Math.floor(clock.random() * 2 ** 32).toString(36);
     const ownId = clientId === '' && ephemeral && options.clientId === undefined;
     this.session = new MqttSession(sessionConfig(this.options, ownId ? `nmp-${random()}${random()}` : clientId));
+    this.monitor = new ClientMonitor(this.session, this.options.clock);
     this.driver = new SessionDriver(
       this.session,
       this.options,
       (output) => this.handle(output),
-      (error) => this.userError(error),
+      (error) => this.monitor.failed(error),
     );
   }
 
@@ -94,7 +86,7 @@ export class MqttClient {
     const { result } = this.session;
     if (this.session.online && result !== undefined) return Promise.resolve(result);
     const connected = new Promise<ConnectResult>((resolve, reject) => this.connecting.push({ resolve, reject }));
-    if (this.state === 'idle' || this.state === 'failed') this.setState('connecting');
+    if (this.monitor.state === 'idle' || this.monitor.state === 'failed') this.monitor.setState('connecting');
     const { store } = this.options;
     if (store === undefined) this.begin();
     else {
@@ -235,7 +227,7 @@ export class MqttClient {
 
   /** Ends `pauseIntake()` and `drain()`. */
   resumeIntake(): void {
-    if (this.state === 'draining') this.setState(this.session.online ? 'connected' : 'reconnecting');
+    if (this.monitor.state === 'draining') this.monitor.setState(this.session.online ? 'connected' : 'reconnecting');
     this.session.resumeIntake(this.driver.now());
     this.driver.run();
   }
@@ -243,25 +235,19 @@ export class MqttClient {
   /** Hands out no new delivery from now on; resolves at once, what is running goes on. */
   async drain(): Promise<void> {
     this.session.drain(this.driver.now());
-    if (this.state === 'connected' || this.state === 'reconnecting') this.setState('draining');
+    if (this.monitor.state === 'connected' || this.monitor.state === 'reconnecting') this.monitor.setState('draining');
     this.driver.run();
   }
 
   /**
    * Waits for open publishes, writes the acknowledgements whose turn has come and DISCONNECT, and closes; subscriptions stay
    * with the session. Always resolves, at the latest after `timeout`; a second call gets the same promise.
-   *
-   * @param options.timeout ms, default option `closeTimeout`
-   * @param options.sessionExpiry seconds, MQTT 5: replaces the session expiry
-   * @param options.withWill MQTT 5: the broker publishes the will
    */
-  close(
-    options: { readonly timeout?: number; readonly sessionExpiry?: number; readonly withWill?: boolean } = {},
-  ): Promise<void> {
+  close(options: CloseOptions = {}): Promise<void> {
     return (this.closing ??= this.closeOnce(options));
   }
 
-  private async closeOnce(options: { timeout?: number; sessionExpiry?: number; withWill?: boolean }): Promise<void> {
+  private async closeOnce(options: CloseOptions): Promise<void> {
     const { clock, store } = this.options;
     const timeout = options.timeout ?? this.options.closeTimeout;
     const ended = new Promise<void>((resolve) => (this.onEnded = resolve));
@@ -278,7 +264,7 @@ export class MqttClient {
     else leave();
     await ended;
     clock.clearTimer(timer);
-    await store?.close().catch((error: unknown) => this.userError(error));
+    await store?.close().catch((error: unknown) => this.monitor.failed(error));
   }
 
   /** Closes at once: nothing is waited for or written. */
@@ -291,30 +277,15 @@ export class MqttClient {
 
   /** @returns the function that removes the listener */
   on<K extends keyof MqttClientEvents>(event: K, listener: (payload: MqttClientEvents[K]) => void): () => void {
-    return this.events.on(event, listener);
+    return this.monitor.events.on(event, listener);
   }
 
   get status(): MqttStatus {
-    const { nextDialAt } = this.session;
-    return {
-      state: this.state,
-      server: this.session.server,
-      lastError: this.lastError,
-      nextDialIn: nextDialAt === undefined ? undefined : Math.max(0, nextDialAt - this.driver.now()),
-      readingPaused: this.session.readingPaused,
-      notes: this.notes,
-    };
+    return this.monitor.status;
   }
 
   get stats(): MqttStats {
-    const { waiting, running, retrying, succeeded, failed } = this.session.deliveries;
-    return {
-      ...this.session.counters,
-      pendingPublishes: this.session.pendingPublishes,
-      pendingPublishBytes: this.session.pendingPublishBytes,
-      deliveries: { waiting, running, retrying, succeeded, failed },
-      pausedMs: this.session.pausedMs(this.driver.now()),
-    };
+    return this.monitor.stats;
   }
 
   /** What the broker counts against our Receive Maximum. */
@@ -359,13 +330,13 @@ export class MqttClient {
       case 'ended':
         return this.ended();
       case 'sessionLost':
-        return this.events.emit('sessionLost', { orphaned: output.orphaned.length });
+        return this.monitor.events.emit('sessionLost', { orphaned: output.orphaned.length });
       case 'dropped':
         return this.onDropped?.(output.delivery);
       case 'resubscribeRefused':
-        return this.resubscribeRefused(output.grants);
+        return this.monitor.resubscribeRefused(output.grants);
       case 'serverDisconnect':
-        return this.events.emit('serverDisconnect', {
+        return this.monitor.events.emit('serverDisconnect', {
           reasonCode: output.reasonCode,
           reasonString: output.reasonString,
           serverReference: output.serverReference,
@@ -375,8 +346,8 @@ export class MqttClient {
         this.onReauthenticated = undefined;
         return;
       case 'warning':
-        this.notes.push(output.message);
-        return this.events.emit('warning', { message: output.message });
+        this.monitor.notes.push(output.message);
+        return this.monitor.events.emit('warning', { message: output.message });
     }
   }
 
@@ -386,86 +357,44 @@ export class MqttClient {
   }
 
   private connected(result: ConnectResult): void {
-    this.notes = [];
-    this.setState(this.session.draining ? 'draining' : 'connected');
-    this.report('connected');
+    this.monitor.notes = [];
+    this.monitor.setState(this.session.draining ? 'draining' : 'connected');
+    this.monitor.report('connected');
     for (const { resolve } of this.connecting.splice(0)) resolve(result);
-    this.events.emit('connect', result);
+    this.monitor.events.emit('connect', result);
   }
 
   private disconnected(cause: Error | undefined, willReconnect: boolean): void {
-    this.lastError = cause ?? this.lastError;
-    if (willReconnect && this.state !== 'draining')
-      this.setState(this.session.result === undefined ? 'connecting' : 'reconnecting');
-    this.report('disconnected', cause);
+    this.monitor.lastError = cause ?? this.monitor.lastError;
+    if (willReconnect && this.monitor.state !== 'draining')
+      this.monitor.setState(this.session.result === undefined ? 'connecting' : 'reconnecting');
+    this.monitor.report('disconnected', cause);
     this.onReauthenticated?.reject(cause ?? new ClosedError('Closed while authenticating again'));
     this.onReauthenticated = undefined;
     // Open publishes cannot be waited for any more: close() must not hang on a broker that is away.
     this.whenPublished?.();
-    this.events.emit('disconnect', { cause, willReconnect });
+    this.monitor.events.emit('disconnect', { cause, willReconnect });
   }
 
   private gaveUp(error: Error): void {
-    this.lastError = error;
-    this.setState('failed');
+    this.monitor.lastError = error;
+    this.monitor.setState('failed');
     this.driver.stop();
     const waiting = this.connecting.length > 0;
     this.rejectConnecting(error);
-    if (!waiting) this.events.emit('error', error);
+    if (!waiting) this.monitor.events.emit('error', error);
   }
 
   private ended(): void {
     this.driver.stop();
-    this.setState('closed');
-    this.report('closed');
+    this.monitor.setState('closed');
+    this.monitor.report('closed');
     this.rejectConnecting(new ClosedError('The client was closed'));
     this.onEnded?.();
   }
 
   private rejectConnecting(error: Error): void {
-    if (this.state === 'connecting') this.setState('idle');
+    if (this.monitor.state === 'connecting') this.monitor.setState('idle');
     for (const { reject } of this.connecting.splice(0)) reject(error);
   }
-
-  private resubscribeRefused(grants: readonly SubscriptionGrant[]): void {
-    const filters = grants.map(({ filter }) => `'${filter}'`).join(', ');
-    const error = new SubscriptionError(
-      `After the session was lost the broker did not grant again: ${filters}`,
-      grants.map(({ filter, reasonCode }) => ({ filter, reasonCode })),
-    );
-    this.lastError = error;
-    this.notes.push(error.message);
-    this.events.emit('error', error);
-  }
-
-  private setState(state: MqttState): void {
-    if (state === this.state) return;
-    this.state = state;
-    if (this.events.has('status')) this.events.emit('status', this.status);
-  }
-
-  private report(state: ConnectionEvent['state'], cause?: unknown): void {
-    if (!mqttConnectionChannel.hasSubscribers) return;
-    const event: ConnectionEvent = { client: this.session.clientId, peer: this.session.server, state, cause };
-    mqttConnectionChannel.publish(event);
-  }
-
-  /** What a callback threw must not stop the session; without a listener it surfaces as an uncaught exception. */
-  private userError(error: unknown): void {
-    const failure = error instanceof Error ? error : new Error(String(error));
-    if (isTransportError(failure) && failure.code === 'ERR_SESSION') this.lastError = failure;
-    if (this.events.has('error')) this.events.emit('error', failure);
-    else {
-      this.options.clock.endOfTurn(() => {
-        throw failure;
-      });
-    }
-  }
-}
-
-function settleJob(job: SubscribeJob | UnsubscribeJob): void {
-  if (job.token === undefined) return;
-  const waiter = job.token as Waiter<readonly unknown[]>;
-  if (job.error !== undefined) waiter.reject(job.error);
-  else waiter.resolve(job.kind === 'subscribed' ? job.grants : job.results);
 }

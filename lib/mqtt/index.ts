@@ -12,6 +12,7 @@ export {
 export { parseMqttClientOptions } from './options.js';
 export { assertGranted } from './grants.js';
 export {
+  type CloseOptions,
   type ConnectResult,
   type MqttClientEvents,
   type MqttState,

@@ -10,7 +10,8 @@ export function sessionConfig(options: ResolvedMqttClientOptions, clientId: stri
   return {
     servers: options.endpoints.map(({ endpoint }) => describeEndpoint(endpoint)),
     clientId,
-    protocolVersion: options.protocolVersion,
+    // Falling back to 3.1.1 would leave the authentication out.
+    protocolVersion: authentication === undefined ? options.protocolVersion : 5,
     cleanStart: options.cleanStart,
     sessionExpiry: options.sessionExpiry,
     ephemeral: options.ephemeral,

@@ -87,3 +87,12 @@ export interface MqttStats {
   /** Milliseconds that reading was paused by backpressure, in all. */
   readonly pausedMs: number;
 }
+
+export interface CloseOptions {
+  /** Milliseconds; default option `closeTimeout`. */
+  readonly timeout?: number;
+  /** Seconds, MQTT 5: replaces the session expiry. */
+  readonly sessionExpiry?: number;
+  /** MQTT 5: the broker publishes the will. */
+  readonly withWill?: boolean;
+}

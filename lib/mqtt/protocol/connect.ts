@@ -1,10 +1,10 @@
 /** CONNECT from the configuration, and what CONNACK makes of it. */
-import { RemoteProtocolError } from '../../errors.js';
+import { RemoteProtocolError, SessionError } from '../../errors.js';
 import { PROTOCOL_ERROR } from '../codec/malformed.js';
 import { type ConnackPacket, type ConnectPacket, type Properties, type ProtocolVersion } from '../codec/packets.js';
 import { type SessionConfig } from './config.js';
 import { PROTOCOL_LIMITS } from './core.js';
-import { type ServerLimits } from './types.js';
+import { type ConnectResult, type ServerLimits } from './types.js';
 
 /** What the driver fetches for every attempt. */
 export interface ConnectCredentials {
@@ -86,4 +86,44 @@ export function serverLimits(properties: Properties = {}): ServerLimits {
     subscriptionIdentifiers: properties.subscriptionIdentifiersAvailable !== 0,
     sharedSubscriptions: properties.sharedSubscriptionAvailable !== 0,
   };
+}
+
+/** What the owner of the session is told. */
+export function connectResult(
+  packet: ConnackPacket,
+  config: SessionConfig,
+  version: ProtocolVersion,
+  server: string,
+  clientId: string,
+): ConnectResult {
+  const { properties = {} } = packet;
+  // 3.1.1 knows two kinds of session: one that ends with the connection and one that stays.
+  const expiryOf4 = config.cleanStart ? 0 : 0xffffffff;
+  return {
+    sessionPresent: packet.sessionPresent,
+    clientId: properties.assignedClientIdentifier ?? clientId,
+    protocolVersion: version,
+    server,
+    sessionExpiry: version === 5 ? (properties.sessionExpiryInterval ?? config.sessionExpiry) : expiryOf4,
+    keepAlive: properties.serverKeepAlive ?? config.keepAlive,
+    limits: serverLimits(packet.properties),
+    ...(properties.responseInformation !== undefined && { responseInformation: properties.responseInformation }),
+    ...(properties.userProperties !== undefined && { userProperties: properties.userProperties }),
+  };
+}
+
+/** The server takes away what we asked for: without a session nothing that is unacknowledged would come back. */
+export function takesSessionAway(packet: ConnackPacket, config: SessionConfig): boolean {
+  return packet.properties?.sessionExpiryInterval === 0 && config.sessionExpiry > 0 && !config.ephemeral;
+}
+
+/** A server that knows only 3.1.1 answers a CONNECT of version 5 in its own format [MQTT 3.1.1, 3.1.2.2]. */
+export function isVersionRefusal(chunk: Buffer): boolean {
+  return chunk.length === 4 && chunk[0] === 0x20 && chunk[1] === 2 && chunk[2] === 0 && chunk[3] === 1;
+}
+
+export function sessionTakenAway(server: string, asked: number): SessionError {
+  return new SessionError(
+    `${server}: the server keeps no session (session expiry 0 instead of ${asked} s): what is not acknowledged would be lost at a disconnect`,
+  );
 }

@@ -15,6 +15,10 @@ export class Intake {
   checking = false;
   /** An AUTH exchange runs. */
   authenticating = false;
+  /** The transport was told to stop reading. */
+  readingPaused = false;
+  private pausedSince = 0;
+  private pausedTotal = 0;
 
   constructor(
     private readonly inbound: Inbound,
@@ -31,5 +35,18 @@ export class Intake {
     return (
       this.authenticating || this.outbound.awaitsAnswer || this.subscriptions.awaitsAnswer || this.inbound.awaitsRelease
     );
+  }
+
+  /** True if it is a change. */
+  setReadingPaused(paused: boolean, now: number): boolean {
+    if (paused === this.readingPaused) return false;
+    this.readingPaused = paused;
+    if (paused) this.pausedSince = now;
+    else this.pausedTotal += now - this.pausedSince;
+    return true;
+  }
+
+  pausedMs(now: number): number {
+    return this.pausedTotal + (this.readingPaused ? now - this.pausedSince : 0);
   }
 }

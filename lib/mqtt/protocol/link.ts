@@ -1,22 +1,18 @@
-import {
-  AuthenticationError,
-  ConnectionError,
-  RemoteProtocolError,
-  SessionError,
-  TimeoutError,
-  type TransportError,
-} from '../../errors.js';
+import { ConnectionError, RemoteProtocolError, TimeoutError, type TransportError } from '../../errors.js';
 import { encodePacket } from '../codec/control.js';
 import { FrameReader } from '../codec/frame-reader.js';
 import { PROTOCOL_ERROR } from '../codec/malformed.js';
+import { type ConnackPacket, type DisconnectPacket, type Properties, type ServerPacket } from '../codec/packets.js';
+import { AuthExchange } from './auth-exchange.js';
 import {
-  type AuthPacket,
-  type ConnackPacket,
-  type DisconnectPacket,
-  type Properties,
-  type ServerPacket,
-} from '../codec/packets.js';
-import { checkConnack, checkMethod, type ConnectCredentials, connectPacket, serverLimits } from './connect.js';
+  checkConnack,
+  type ConnectCredentials,
+  connectPacket,
+  connectResult,
+  isVersionRefusal,
+  sessionTakenAway,
+  takesSessionAway,
+} from './connect.js';
 import { type ConnectionCause, type ConnectionState, nextConnectionState } from './connection-state.js';
 import { PROTOCOL_LIMITS, type SessionCore } from './core.js';
 import { type Inbound } from './inbound.js';
@@ -34,14 +30,12 @@ import { type Ending, ReconnectPlan } from './reconnect-plan.js';
 import { type Subscriptions } from './subscriptions.js';
 import { type ConnectResult } from './types.js';
 
-const CONTINUE_AUTHENTICATION = 0x18;
-const RE_AUTHENTICATE = 0x19;
-
 /** The life of one connection after the other: dial, CONNECT, AUTH, keep alive, the end, and when to try again. */
 export class Link {
   // valid for the session
   state: ConnectionState = 'offline';
   readonly plan: ReconnectPlan;
+  readonly authentication: AuthExchange;
   clientId: string;
   /** A connection is wanted: by connect(), until close() or giving up. */
   private wanted = false;
@@ -54,15 +48,11 @@ export class Link {
 
   // valid for one connection
   result: ConnectResult | undefined = undefined;
-  readingPaused = false;
   private reader: FrameReader | undefined = undefined;
   private readonly keepAlive = new KeepAlive();
   /** Of the connection attempt, or of the closing. */
   private deadline: number | undefined = undefined;
   private ending: { readonly how: Ending; readonly cause: TransportError | undefined } | undefined = undefined;
-  private connack: ConnackPacket | undefined = undefined;
-  private pausedSince = 0;
-  private pausedTotal = 0;
 
   constructor(
     private readonly core: SessionCore,
@@ -72,6 +62,7 @@ export class Link {
     private readonly intake: Intake,
   ) {
     this.plan = new ReconnectPlan(core.config);
+    this.authentication = new AuthExchange(core, intake, this);
     this.clientId = core.config.clientId;
   }
 
@@ -140,19 +131,9 @@ export class Link {
       this.violated(error, now);
     }
     const paused = this.online && this.intake.blocked;
-    if (paused !== this.readingPaused) this.setReadingPaused(paused, now);
-  }
-
-  private setReadingPaused(paused: boolean, now: number): void {
-    this.readingPaused = paused;
-    if (paused) this.pausedSince = now;
-    else this.pausedTotal += now - this.pausedSince;
+    if (!this.intake.setReadingPaused(paused, now)) return;
     this.keepAlive.setPaused(paused, now);
     this.core.outbox.emit({ kind: 'reading', paused });
-  }
-
-  pausedMs(now: number): number {
-    return this.pausedTotal + (this.readingPaused ? now - this.pausedSince : 0);
   }
 
   private handle(packet: ServerPacket, now: number): void {
@@ -180,7 +161,7 @@ export class Link {
       case 'connack':
         return this.connected(packet, now);
       case 'auth':
-        return this.challenged(packet, now);
+        return this.authentication.challenged(packet, now);
       case 'disconnect':
         return this.disconnectedByServer(packet, now);
     }
@@ -195,34 +176,25 @@ export class Link {
       return;
     }
     checkConnack(packet, config, version, this.clientId);
-    const expiry = packet.properties?.sessionExpiryInterval;
-    if (expiry === 0 && config.sessionExpiry > 0 && !config.ephemeral) {
-      const error = new SessionError(
-        `${this.server}: the server keeps no session (session expiry 0 instead of ${config.sessionExpiry} s): what is not acknowledged would be lost at a disconnect`,
-      );
+    if (takesSessionAway(packet, config)) {
+      const error = sessionTakenAway(this.server, config.sessionExpiry);
       this.leave(this.everConnected ? 'longBackoff' : 'giveUp', error, now, { reasonCode: 0 });
       return;
     }
-    if (config.checksServer && config.authenticationMethod !== undefined) {
-      // Nothing is taken from a server that has not proved itself.
-      this.connack = packet;
-      if (this.state === 'connecting') this.move('challenged');
-      this.intake.checking = true;
-      this.core.outbox.emit({ kind: 'authenticate', step: 'finish', data: packet.properties?.authenticationData });
-      return;
-    }
-    this.accept(packet, now);
+    if (config.checksServer) this.authentication.check(packet);
+    else this.accept(packet, now);
   }
 
-  private accept(packet: ConnackPacket, now: number): void {
+  /** The connection stands. */
+  accept(packet: ConnackPacket, now: number): void {
     const { core } = this;
     this.move('accepted');
     this.deadline = undefined;
     this.everConnected = true;
     core.counters.connects += 1;
-    core.limits = serverLimits(packet.properties);
     this.plan.connected(core.version, now);
-    this.result = this.toResult(packet);
+    this.result = connectResult(packet, core.config, core.version, this.server, this.clientId);
+    core.limits = this.result.limits;
     this.clientId = this.result.clientId;
     this.keepAlive.start(this.result.keepAlive, core.config.pingTimeout, now);
     const lost =
@@ -239,28 +211,6 @@ export class Link {
     }
     this.subscriptions.connected(packet.sessionPresent, now);
     this.outbound.connected(packet.sessionPresent, now);
-  }
-
-  private toResult(packet: ConnackPacket): ConnectResult {
-    const { config, version, limits } = this.core;
-    const { properties = {} } = packet;
-    const version5 = version === 5;
-    return {
-      sessionPresent: packet.sessionPresent,
-      clientId: properties.assignedClientIdentifier ?? this.clientId,
-      protocolVersion: version,
-      server: this.server,
-      // 3.1.1 knows two kinds of session: one that ends with the connection and one that stays.
-      sessionExpiry: version5
-        ? (properties.sessionExpiryInterval ?? config.sessionExpiry)
-        : config.cleanStart
-          ? 0
-          : 0xffffffff,
-      keepAlive: properties.serverKeepAlive ?? config.keepAlive,
-      limits,
-      ...(properties.responseInformation !== undefined && { responseInformation: properties.responseInformation }),
-      ...(properties.userProperties !== undefined && { userProperties: properties.userProperties }),
-    };
   }
 
   private refused(reasonCode: number, properties: Properties | undefined, now: number): void {
@@ -287,69 +237,6 @@ export class Link {
       reasonString: properties?.reasonString,
       serverReference: properties?.serverReference,
     });
-  }
-
-  private challenged(packet: AuthPacket, now: number): void {
-    checkMethod(packet.properties?.authenticationMethod, this.core.config);
-    if (this.core.config.authenticationMethod === undefined || this.state === 'connected') {
-      throw new RemoteProtocolError('The server sent AUTH without an exchange of ours', PROTOCOL_ERROR);
-    }
-    const data = packet.properties?.authenticationData;
-    if (packet.reasonCode === CONTINUE_AUTHENTICATION) {
-      this.move('challenged');
-      this.core.outbox.emit({ kind: 'authenticate', step: 'continue', data });
-    } else if (packet.reasonCode === 0 && this.state === 'reauthenticating') {
-      if (this.core.config.checksServer) this.core.outbox.emit({ kind: 'authenticate', step: 'finish', data });
-      else this.reauthenticated(now);
-    } else throw new RemoteProtocolError('The server sent an AUTH that does not fit the exchange', PROTOCOL_ERROR);
-  }
-
-  private reauthenticated(now: number): void {
-    this.move('reauthenticated');
-    this.intake.authenticating = false;
-    this.core.outbox.emit({ kind: 'reauthenticated' });
-    this.settle(now);
-  }
-
-  /** The answer to `authenticate`: data for the next AUTH after `continue`, acceptance after `finish`. */
-  authenticated(step: 'continue' | 'finish', data: Buffer | undefined, now: number): void {
-    if (step === 'finish') {
-      const packet = this.connack;
-      this.connack = undefined;
-      this.intake.checking = false;
-      if (packet !== undefined && this.state === 'authenticating') {
-        this.accept(packet, now);
-        this.settle(now);
-      } else if (this.state === 'reauthenticating') this.reauthenticated(now);
-    } else if (this.state === 'authenticating' || this.state === 'reauthenticating') {
-      this.writeAuth(CONTINUE_AUTHENTICATION, data);
-    }
-  }
-
-  /** Starts a re-authentication [MQTT5 4.12.1]; false if there is no connection to do it on, or one runs. */
-  reauthenticate(data: Buffer | undefined): boolean {
-    if (this.state !== 'connected' || this.core.version === 4) return false;
-    this.move('reauthenticate');
-    this.intake.authenticating = true;
-    this.writeAuth(RE_AUTHENTICATE, data);
-    return true;
-  }
-
-  private writeAuth(reasonCode: number, data: Buffer | undefined): void {
-    const properties: Properties = {
-      authenticationMethod: this.core.config.authenticationMethod,
-      ...(data !== undefined && { authenticationData: data }),
-    };
-    this.core.outbox.write(encodePacket({ type: 'auth', reasonCode, properties }, this.core.version));
-  }
-
-  /** The user's authentication refused the server, or failed. */
-  authenticationFailed(cause: unknown, now: number): void {
-    const error = new AuthenticationError(`${this.server}: the authentication exchange failed`, {
-      cause,
-      retriable: true,
-    });
-    this.leave('longBackoff', error, now, { reasonCode: 0x80 });
   }
 
   /** One controlled reconnect, however often it is asked for: what was released goes out first. */
@@ -380,7 +267,8 @@ export class Link {
     this.leave(how, error, now, this.core.version === 5 ? { reasonCode: error.reasonCode } : undefined);
   }
 
-  private leave(
+  /** Ends the connection: the transport goes when everything is written. */
+  leave(
     how: Ending,
     cause: TransportError | undefined,
     now: number,
@@ -443,16 +331,13 @@ export class Link {
   }
 
   private reset(now: number): void {
-    if (this.readingPaused) this.pausedTotal += now - this.pausedSince;
-    this.readingPaused = false;
+    this.intake.setReadingPaused(false, now);
     this.core.outbox.takeBytes();
     this.reader = undefined;
-    this.connack = undefined;
     this.ending = undefined;
     this.deadline = undefined;
     this.followed = undefined;
-    this.intake.checking = false;
-    this.intake.authenticating = false;
+    this.authentication.reset();
     this.keepAlive.stop();
     this.inbound.disconnected();
     this.outbound.disconnected();
@@ -488,39 +373,26 @@ export class Link {
       const due = this.keepAlive.check(now);
       if (due === 'ping') this.core.outbox.write(encodePacket({ type: 'pingreq' }, this.core.version));
       else if (due === 'dead') {
-        const { silence } = this.keepAlive;
-        this.abort(
-          new TimeoutError(`${this.server}: no sign of life within ${silence} ms after a ping`, silence, {
-            code: 'ERR_CONNECTION',
-          }),
-        );
+        this.abort(silentFor(`${this.server}: no sign of life after a ping`, this.keepAlive.silence));
       }
     }
   }
 
   private timedOut(): void {
-    const { connectTimeout } = this.core.config;
     if (this.state === 'closing') this.abort(new ConnectionError(`${this.server}: the connection did not close`));
-    else {
-      this.abort(
-        new TimeoutError(`${this.server}: no connection within ${connectTimeout} ms`, connectTimeout, {
-          code: 'ERR_CONNECTION',
-        }),
-      );
-    }
+    else this.abort(silentFor(`${this.server}: no connection`, this.core.config.connectTimeout));
   }
 
-  private move(cause: ConnectionCause): void {
+  move(cause: ConnectionCause): void {
     this.state = nextConnectionState(this.state, cause);
   }
+}
+
+function silentFor(what: string, ms: number): TimeoutError {
+  return new TimeoutError(`${what} within ${ms} ms`, ms, { code: 'ERR_CONNECTION' });
 }
 
 function earliest(a: number | undefined, b: number | undefined): number | undefined {
   if (a === undefined) return b;
   return b === undefined || a < b ? a : b;
-}
-
-/** A server that knows only 3.1.1 answers a CONNECT of version 5 in its own format [MQTT 3.1.1, 3.1.2.2]. */
-function isVersionRefusal(chunk: Buffer): boolean {
-  return chunk.length === 4 && chunk[0] === 0x20 && chunk[1] === 2 && chunk[2] === 0 && chunk[3] === 1;
 }

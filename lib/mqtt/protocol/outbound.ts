@@ -13,11 +13,11 @@ import { reasonName } from '../codec/reason-codes.js';
 import { type SessionCore } from './core.js';
 import { Deque } from './deque.js';
 import { OutboundPublish } from './outbound-publish.js';
+import { PublishQueue } from './publish-queue.js';
 import {
   fromStored,
   isRetriable,
   PUBLISH_SUCCESS,
-  queueFull,
   sessionLost,
   toBuffer,
   toResult,
@@ -34,16 +34,12 @@ const PACKET_IDENTIFIER_NOT_FOUND = 0x92;
 /** Our publishes: the bounded queue, what is under way, and what is sent again after a reconnect. */
 export class Outbound {
   // valid for the session
-  private readonly waiting = new Deque<OutboundPublish>();
-  private readonly waitingQos0 = new Deque<OutboundPublish>();
+  private readonly queue: PublishQueue;
   /** PUBLISH is out, in that order. */
   private readonly sent = new Map<number, OutboundPublish>();
   /** PUBREL is out, in the order of the PUBRECs [MQTT-4.6.0-4]. */
   private readonly released = new Map<number, OutboundPublish>();
   private nextSequence = 1;
-  private queued = 0;
-  private queuedBytes = 0;
-  private cancelled = 0;
 
   // valid for one connection
   private online = false;
@@ -52,15 +48,17 @@ export class Outbound {
   private aliases = new OutboundAliases(0);
   private writable = true;
 
-  constructor(private readonly core: SessionCore) {}
+  constructor(private readonly core: SessionCore) {
+    this.queue = new PublishQueue(core.config.publishQueue);
+  }
 
   /** Publishes not settled. */
   get pending(): number {
-    return this.queued + this.resend.length + this.sent.size + this.released.size;
+    return this.queue.length + this.resend.length + this.sent.size + this.released.size;
   }
 
   get pendingBytes(): number {
-    return this.queuedBytes;
+    return this.queue.bytes;
   }
 
   /** An answer of the server is due. */
@@ -85,9 +83,7 @@ export class Outbound {
       throw new ConnectionError(`Publish to '${publish.topic}': not connected, and offlineQos0 is false`);
     }
     this.makeRoom(publish);
-    (publish.qos === 0 ? this.waitingQos0 : this.waiting).push(publish);
-    this.queued += 1;
-    this.queuedBytes += publish.size;
+    this.queue.push(publish);
     if (publish.qos > 0 && this.core.config.persistent) {
       this.core.record({ type: 'putPublish', publish: toStored(publish, this.core.config.wallClockOffset) });
     }
@@ -128,49 +124,17 @@ export class Outbound {
   }
 
   private makeRoom(publish: OutboundPublish): void {
-    const { maxMessages, maxBytes, overflow } = this.core.config.publishQueue;
-    const full = (): boolean => this.queued + 1 > maxMessages || this.queuedBytes + publish.size > maxBytes;
-    // A queue that is empty takes any message that can be written at once.
-    if (this.queued === 0 && this.online && this.writable && this.hasQuota) return;
-    while (overflow === 'dropOldest' && full()) {
-      const oldest = this.oldestUnwritten();
-      if (oldest === undefined) break;
-      this.drop(oldest, queueFull(oldest.topic, 'a newer publish took its place'));
-    }
-    if (full()) throw queueFull(publish.topic, `${this.queued} messages, ${this.queuedBytes} bytes wait`);
-  }
-
-  private oldestUnwritten(): OutboundPublish | undefined {
-    const live = (queue: Deque<OutboundPublish>): OutboundPublish | undefined => {
-      for (const publish of queue) if (publish.stage === 'queued' && !publish.written) return publish;
-      return undefined;
-    };
-    const [a, b] = [live(this.waiting), live(this.waitingQos0)];
-    if (a === undefined || b === undefined) return a ?? b;
-    return a.sequence < b.sequence ? a : b;
+    // What can be written at once needs no place in the queue.
+    if (this.queue.length === 0 && this.online && this.writable && this.hasQuota) return;
+    for (const [oldest, error] of this.queue.makeRoom(publish)) this.settle(oldest, error);
   }
 
   /** True if it had not been written and is taken back. */
   cancel(publish: OutboundPublish): boolean {
     if (publish.stage !== 'queued' || publish.written) return false;
-    this.drop(publish, new TransportError('ERR_ABORTED', `Publish to '${publish.topic}' was cancelled`));
+    this.queue.remove(publish);
+    this.settle(publish, new TransportError('ERR_ABORTED', `Publish to '${publish.topic}' was cancelled`));
     return true;
-  }
-
-  /** Settles one that waits; its place in the queue is cleared later. */
-  private drop(publish: OutboundPublish, error: TransportError): void {
-    this.dequeued(publish);
-    this.settle(publish, error);
-    this.cancelled += 1;
-    if (this.cancelled > 64 && this.cancelled > this.queued) {
-      this.cancelled = 0;
-      for (const queue of [this.waiting, this.waitingQos0]) queue.filter(({ stage }) => stage === 'queued');
-    }
-  }
-
-  private dequeued(publish: OutboundPublish): void {
-    this.queued -= 1;
-    this.queuedBytes -= publish.size;
   }
 
   private get hasQuota(): boolean {
@@ -187,29 +151,24 @@ export class Outbound {
   /** Sends what may be sent. QoS 0 never waits for the quota [MQTT5 3.3.4]. */
   pump(now: number): void {
     if (!this.online) return;
-    while (this.writable && this.waitingQos0.length > 0) {
-      const publish = this.waitingQos0.shift() as OutboundPublish;
-      if (publish.stage !== 'queued') continue;
-      this.dequeued(publish);
+    while (this.writable) {
+      const publish = this.queue.shiftQos0();
+      if (publish === undefined) break;
       if (this.send(publish, now)) this.settle(publish, undefined, PUBLISH_SUCCESS);
     }
     while (this.writable && this.hasQuota) {
-      const again = this.resend.shift();
-      if (again !== undefined) {
-        this.send(again, now);
-        continue;
-      }
-      const publish = this.waiting.peek();
+      const publish = this.resend.shift() ?? this.takeWithId();
       if (publish === undefined) return;
-      if (publish.stage === 'queued') {
-        if (publish.packetId === 0) publish.packetId = this.core.ids.take();
-        // All identifiers are in use: it waits for one, none is taken twice [MQTT-2.2.1-3].
-        if (publish.packetId === 0) return;
-        this.dequeued(publish);
-        this.send(publish, now);
-      }
-      this.waiting.shift();
+      this.send(publish, now);
     }
+  }
+
+  /** The next new one; undefined if all identifiers are in use: it waits, none is taken twice [MQTT-2.2.1-3]. */
+  private takeWithId(): OutboundPublish | undefined {
+    const publish = this.queue.peek();
+    if (publish === undefined) return undefined;
+    publish.packetId = this.core.ids.take();
+    return publish.packetId === 0 ? undefined : this.queue.shift();
   }
 
   /** False if it was settled with an error instead. */
@@ -376,9 +335,7 @@ export class Outbound {
       this.core.counters.republished += 1;
       this.core.counters.possibleDuplicates += 1;
       this.core.record({ type: 'sendPublish', sequence: publish.sequence, packetId: 0 });
-      this.waiting.unshift(publish);
-      this.queued += 1;
-      this.queuedBytes += publish.size;
+      this.queue.unshift(publish);
     }
   }
 
@@ -393,9 +350,8 @@ export class Outbound {
       const publish = fromStored(entry, this.core.config.wallClockOffset);
       this.nextSequence = Math.max(this.nextSequence, entry.sequence + 1);
       if (entry.packetId === 0 || !this.core.ids.reserve(entry.packetId)) {
-        this.waiting.push(publish);
-        this.queued += 1;
-        this.queuedBytes += publish.size;
+        publish.packetId = 0;
+        this.queue.push(publish);
       } else if (entry.released) released.set(entry.sequence, publish);
       else this.sent.set(entry.packetId, publish);
     }
@@ -407,22 +363,13 @@ export class Outbound {
 
   /** Settles everything; what was written may be at the broker. */
   fail(reason: string): void {
-    const all = [
-      ...this.released.values(),
-      ...this.sent.values(),
-      ...this.resend,
-      ...this.waiting,
-      ...this.waitingQos0,
-    ];
+    const all = [...this.released.values(), ...this.sent.values(), ...this.resend, ...this.queue.takeAll()];
     for (const publish of all) {
-      if (publish.stage === 'settled') continue;
       this.release(publish);
       publish.stage = 'settled';
       publish.error = new ClosedError(`Publish to '${publish.topic}': ${reason}`, { ambiguous: publish.written });
       this.core.outbox.emit(publish);
     }
-    for (const queue of [this.waiting, this.waitingQos0, this.resend]) queue.clear();
-    this.queued = 0;
-    this.queuedBytes = 0;
+    this.resend.clear();
   }
 }

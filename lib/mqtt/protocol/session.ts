@@ -59,7 +59,7 @@ export class MqttSession {
     if (this.link.online) this.inbound.releaseAcknowledgements();
     const bytes = this.core.outbox.takeBytes();
     if (bytes.length > 0) this.link.sent(now);
-    if (this.link.readingPaused) this.link.settle(now);
+    if (this.intake.readingPaused) this.link.settle(now);
     return bytes;
   }
 
@@ -105,15 +105,15 @@ export class MqttSession {
   }
 
   authenticated(step: 'continue' | 'finish', data: Buffer | undefined, now: number): void {
-    this.link.authenticated(step, data, now);
+    this.link.authentication.answered(step, data, now);
   }
 
   authenticationFailed(cause: unknown, now: number): void {
-    this.link.authenticationFailed(cause, now);
+    this.link.authentication.failed(cause, now);
   }
 
   reauthenticate(data: Buffer | undefined): boolean {
-    return this.link.reauthenticate(data);
+    return this.link.authentication.restart(data);
   }
 
   reconnect(reason: string, now: number): void {
@@ -169,7 +169,7 @@ export class MqttSession {
 
   publish(request: PublishRequest, token: unknown, now: number): OutboundPublish {
     const publish = this.outbound.publish(request, token, now);
-    if (this.link.readingPaused) this.link.settle(now);
+    if (this.intake.readingPaused) this.link.settle(now);
     return publish;
   }
 
@@ -179,12 +179,12 @@ export class MqttSession {
 
   subscribe(requests: readonly Subscription[], token: unknown, now: number): void {
     this.subscriptions.subscribe(requests, token, now);
-    if (this.link.readingPaused) this.link.settle(now);
+    if (this.intake.readingPaused) this.link.settle(now);
   }
 
   unsubscribe(filters: readonly string[], token: unknown, now: number): void {
     this.subscriptions.unsubscribe(filters, token, now);
-    if (this.link.readingPaused) this.link.settle(now);
+    if (this.intake.readingPaused) this.link.settle(now);
   }
 
   /** What a store kept of an earlier process; before the first connect. */
@@ -225,7 +225,7 @@ export class MqttSession {
   }
 
   get readingPaused(): boolean {
-    return this.link.readingPaused;
+    return this.intake.readingPaused;
   }
 
   get nextDialAt(): number | undefined {
@@ -233,7 +233,7 @@ export class MqttSession {
   }
 
   pausedMs(now: number): number {
-    return this.link.pausedMs(now);
+    return this.intake.pausedMs(now);
   }
 
   get counters(): Readonly<SessionCounters> {

@@ -69,7 +69,7 @@ class Level<T> {
   /** Removes the value and the levels that became empty. */
   remove(names: readonly string[], at: number, value: T): boolean {
     if (at === names.length) return removeFrom(this.values, value);
-    const name = names[at]!;
+    const name = names[at];
     const child = name === '+' ? this.single : name === '#' ? this.multi : this.children.get(name);
     if (child === undefined || !child.remove(names, at + 1, value)) return false;
     if (child.empty) {
@@ -136,7 +136,7 @@ export function topicMatches(filter: string, topic: string): boolean {
 }
 
 function levelsMatch(filter: readonly string[], topic: readonly string[]): boolean {
-  if (topic[0]!.startsWith('$') && (filter[0] === '+' || filter[0] === '#')) return false;
+  if (topic[0].startsWith('$') && (filter[0] === '+' || filter[0] === '#')) return false;
   for (let i = 0; i < filter.length; i++) {
     if (filter[i] === '#') return true;
     if (i >= topic.length || (filter[i] !== '+' && filter[i] !== topic[i])) return false;
@@ -154,7 +154,7 @@ export function matchParameters(filter: string, topic: string): string[] {
   if (!levelsMatch(names, levels)) return [];
   const parameters: string[] = [];
   names.forEach((name, i) => {
-    if (name === '+') parameters.push(levels[i]!);
+    if (name === '+') parameters.push(levels[i]);
     else if (name === '#') parameters.push(levels.slice(i).join('/'));
   });
   return parameters;
