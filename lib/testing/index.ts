@@ -3,4 +3,5 @@
  * nobody is kept out, and they listen on 127.0.0.1 unless told otherwise.
  */
 export * from './mqtt/index.js';
+export * from './pulsar/index.js';
 export { DEFAULT_WAIT, type WireEntry, type WireFilter, WireLog } from './wire-log.js';

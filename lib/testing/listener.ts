@@ -31,6 +31,11 @@ export class Listener {
     return listener;
   }
 
+  /** False while nobody could connect. */
+  get listening(): boolean {
+    return this.server !== undefined && !this.refusing;
+  }
+
   /** True: connections are accepted and closed at once, as a load balancer without a backend does. */
   refuse(on: boolean): void {
     this.refusing = on;

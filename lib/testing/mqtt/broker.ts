@@ -295,7 +295,8 @@ export class InMemoryMqttBroker {
     for (const hook of this.sendHooks) {
       const verdict = hook(packet, connection);
       if (verdict === 'withhold') return [];
-      if (verdict !== undefined) return Array.isArray(verdict) ? verdict : [verdict as Packet | Buffer];
+      if (verdict !== undefined)
+        return Array.isArray(verdict) ? (verdict as (Packet | Buffer)[]) : [verdict as Packet | Buffer];
     }
     return [packet];
   }

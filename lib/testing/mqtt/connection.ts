@@ -114,7 +114,7 @@ export class MqttBrokerConnection {
   async expect<Type extends keyof MqttPackets>(type: Type, timeoutMs = DEFAULT_WAIT): Promise<MqttPackets[Type]> {
     const filter = { connection: this.number, since: this.host.log.position };
     const [packet] = await this.host.log.waitForReceived(type, 1, filter, timeoutMs);
-    return packet as MqttPackets[Type];
+    return packet;
   }
 
   /** Sends a packet of the session again on this connection, as AWS IoT, NATS and old EMQX do. Default: without DUP. */

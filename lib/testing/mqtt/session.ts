@@ -83,7 +83,7 @@ export class MqttSession {
       Math.min(connection.receiveMaximum, this.options.maxInFlight ?? Infinity) + (this.options.overrun ?? 0);
     let taken = 0;
     while (this.inFlight.size < window && taken < this.queue.length) {
-      const message = this.queue[taken++] as BrokerMessage;
+      const message = this.queue[taken++];
       if (message.expiresAt !== undefined && message.expiresAt <= performance.now()) continue;
       const packetId = this.freePacketId();
       const entry: InFlightMessage = { packetId, message, phase: 'publish' };

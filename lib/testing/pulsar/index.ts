@@ -1,0 +1,13 @@
+export { InMemoryPulsarBroker, type PulsarReceiveHook, type PulsarSendHook } from './broker.js';
+export { InMemoryPulsarCluster } from './cluster.js';
+export { type MessageIdData, type PulsarCommandName, type PulsarCommands, type SchemaData } from './commands.js';
+export { type Outgoing, PulsarBrokerConnection } from './connection.js';
+export { type FailableCommand, PulsarFaults } from './faults.js';
+export { MalformedFrameError } from './frames.js';
+export { type PulsarBrokerOptions } from './options.js';
+export { type ProducerHandle } from './producer-handle.js';
+export { type ServerErrorName } from './proto.js';
+export { type SendFigures } from './send-handler.js';
+export { type CompressionName, type Decompress, type StoredMessage } from './stored-message.js';
+export { type ConsumerHandle, type Subscription } from './subscription.js';
+export { fullTopicName, type PulsarTopic, type StoredEntry } from './topic.js';
