@@ -68,7 +68,7 @@ export class Emission<T> extends Observable<T> implements TrackedEmit {
   }
 
   /** For callers that want a promise; marks it as observed. */
-  toPromise(): Promise<T> {
+  outcome(): Promise<T> {
     return new Promise((resolve, reject) => {
       this.subscribe({ next: resolve, error: reject });
     });

@@ -35,8 +35,6 @@ export interface PulsarClientProxyOptions extends PulsarClientOptions {
   readonly maxProducers?: number;
   /** Emits without an outcome; one more fails with ERR_QUEUE_FULL. Default 100,000. */
   readonly maxPendingEmits?: number;
-  /** Milliseconds that emits wait for a producer of their topic while making one fails for a passing reason. Default 30,000. */
-  readonly producerTimeout?: number;
   /** Milliseconds `close()` waits for emits without an outcome. Default 10,000. */
   readonly closeTimeout?: number;
   /** Makes bytes of the data. Default {@link RawOrJsonSerializer}. */
@@ -83,7 +81,6 @@ const PULSAR: OptionSchema<Omit<PulsarClientProxyOptions, keyof PulsarClientOpti
   topic: func,
   maxProducers: integer(1),
   maxPendingEmits: integer(1),
-  producerTimeout: milliseconds(),
   closeTimeout: milliseconds(),
   serializer: objectWith('serialize'),
 };

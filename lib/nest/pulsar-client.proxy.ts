@@ -70,8 +70,7 @@ export class PulsarClientProxy extends ClientProxy {
       {
         maxProducers: own.maxProducers ?? 1000,
         maxPendingEmits: own.maxPendingEmits ?? 100_000,
-        producerTimeout: own.producerTimeout ?? 30_000,
-        retryBackoff: DEFAULT_BACKOFF,
+        refusalBackoff: DEFAULT_BACKOFF,
       },
       clock,
     );
@@ -132,7 +131,7 @@ export class PulsarClientProxy extends ClientProxy {
   }
 
   protected dispatchEvent<T = MessageId>(packet: ReadPacket): Promise<T> {
-    return this.start(packet.pattern, packet.data).toPromise() as Promise<T>;
+    return this.start(packet.pattern, packet.data).outcome() as Promise<T>;
   }
 
   private start(pattern: unknown, data: unknown): Emission<MessageId> {

@@ -1,5 +1,5 @@
 import { ClosedError, isTransportError, TransportError } from '../errors.js';
-import { backoffDelay, type BackoffOptions } from '../net/backoff.js';
+import { type BackoffOptions } from '../net/backoff.js';
 import { type Clock } from '../net/clock.js';
 import { type MessageId, type ProducerMessage, type PulsarClient, type SendResult } from '../pulsar/index.js';
 import { type Emission, takenBack } from './emission.js';
@@ -12,8 +12,8 @@ export type ProducerFactory = (topic: string) => Promise<PooledProducer>;
 export interface ProducerPoolOptions {
   readonly maxProducers: number;
   readonly maxPendingEmits: number;
-  readonly producerTimeout: number;
-  readonly retryBackoff: BackoffOptions;
+  /** How long a refused topic is not asked for again. */
+  readonly refusalBackoff: BackoffOptions;
 }
 
 /** How many topics without a producer are remembered as refused, so that each emit does not ask the broker again. */
@@ -72,7 +72,6 @@ export class ProducerPool {
     const queued = new QueuedEmit(message, emission, this, lane);
     emission.handle = queued;
     lane.queue.add(queued);
-    lane.queuedSince ??= this.clock.now();
   }
 
   /** Waits for every emit up to `timeoutMs`, closes the producers and fails what is left. Takes nothing in any more. */
@@ -97,7 +96,6 @@ export class ProducerPool {
   /** @internal */
   takeBack(queued: QueuedEmit, lane: Lane): boolean {
     if (!lane.queue.delete(queued)) return false;
-    if (lane.queue.size === 0) lane.queuedSince = undefined;
     this.settled(queued.emission, takenBack(queued.emission.pattern), undefined);
     return true;
   }
@@ -142,30 +140,19 @@ export class ProducerPool {
       return;
     }
     this.refusals.delete(lane.topic);
-    lane.attempt = 0;
     // What is emitted meanwhile joins the end of the queue: the lane is ready only when all before it was handed over.
     for (const queued of lane.queue) {
       lane.queue.delete(queued);
       this.hand(lane, producer, queued.message, queued.emission);
     }
-    lane.queuedSince = undefined;
     lane.producer = producer;
     this.restIfIdle(lane);
   }
 
-  /** What passes by itself is tried again while emits wait, up to `producerTimeout`; anything else fails them at once. */
+  /** `createProducer` has tried for as long as it is worth; what no further try cures is not asked for again at once. */
   private notCreated(lane: Lane, error: unknown): void {
     if (this.lanes.get(lane.topic) !== lane) return;
-    const now = this.clock.now();
-    const delay = backoffDelay(this.options.retryBackoff, lane.attempt, this.clock.random());
-    const waited = lane.queuedSince === undefined ? Infinity : now - lane.queuedSince;
-    const retriable = isTransportError(error) && error.retriable;
-    if (retriable && !this.closed && waited + delay < this.options.producerTimeout) {
-      lane.attempt += 1;
-      lane.timer = this.clock.setTimer(() => this.create(lane), delay);
-      return;
-    }
-    if (!retriable) this.refuse(lane.topic, error, now);
+    if (!(isTransportError(error) && error.retriable)) this.refuse(lane.topic, error);
     this.drop(lane, error);
   }
 
@@ -234,7 +221,6 @@ export class ProducerPool {
   private drop(lane: Lane, error: unknown): void {
     this.lanes.delete(lane.topic);
     this.idle.remove(lane);
-    this.clock.clearTimer(lane.timer);
     if (!this.waitingForPlace.delete(lane)) this.places -= 1;
     const waiting = [...lane.queue];
     lane.queue.clear();
@@ -242,7 +228,7 @@ export class ProducerPool {
     if (!this.closed) this.fillPlaces();
   }
 
-  private refuse(topic: string, error: unknown, now: number): void {
+  private refuse(topic: string, error: unknown): void {
     const attempt = (this.refusals.get(topic)?.attempt ?? -1) + 1;
     this.refusals.delete(topic);
     if (this.refusals.size >= MAX_REFUSALS) {
@@ -251,8 +237,8 @@ export class ProducerPool {
         break;
       }
     }
-    const { retryBackoff } = this.options;
-    const until = now + Math.min(retryBackoff.max, retryBackoff.initial * retryBackoff.factor ** attempt);
+    const { initial, max, factor } = this.options.refusalBackoff;
+    const until = this.clock.now() + Math.min(max, initial * factor ** attempt);
     this.refusals.set(topic, { error, until, attempt });
   }
 
@@ -298,9 +284,6 @@ class Lane implements IdleEntry<Lane> {
   outstanding = 0;
   /** Emits that wait for the producer, in order. */
   readonly queue = new Set<QueuedEmit>();
-  queuedSince: number | undefined = undefined;
-  attempt = 0;
-  timer: object | undefined = undefined;
 
   constructor(readonly topic: string) {}
 }

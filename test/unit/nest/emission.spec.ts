@@ -29,7 +29,7 @@ describe('Emission', () => {
 
   it('gives one value and completes, to early and late subscribers alike', async () => {
     const emission = new Emission<number>(owner, 'p', true);
-    const early = [lastValueFrom(emission.pipe(toArray())), firstValueFrom(emission), emission.toPromise()];
+    const early = [lastValueFrom(emission.pipe(toArray())), firstValueFrom(emission), emission.outcome()];
     emission.succeed(7);
     emission.succeed(8);
     emission.fail(new Error('too late'));
@@ -42,7 +42,7 @@ describe('Emission', () => {
   it('gives one error, to early and late subscribers alike', async () => {
     const emission = new Emission<number>(owner, 'p', true);
     const error = new Error('refused');
-    const early = [lastValueFrom(emission), emission.toPromise()].map((promise) => promise.catch((e: unknown) => e));
+    const early = [lastValueFrom(emission), emission.outcome()].map((promise) => promise.catch((e: unknown) => e));
     emission.fail(error);
     emission.succeed(1);
     expect(await Promise.all(early)).toEqual([error, error]);
