@@ -29,6 +29,8 @@ export interface AppConfig {
 export type AppReport =
   | { readonly kind: 'ready' }
   | { readonly kind: 'status'; readonly status: string }
+  /** Most un-acknowledged messages that the session held at a time until now. */
+  | { readonly kind: 'held'; readonly most: number }
   | { readonly kind: 'heap'; readonly bytes: number }
   | { readonly kind: 'closed' };
 

@@ -11,6 +11,7 @@ import { lastValueFrom } from 'rxjs';
 import {
   type Failure,
   type FailureDecision,
+  type MqttClient,
   type MqttMessageContext,
   MqttServerStrategy,
   PulsarClientProxy,
@@ -93,6 +94,11 @@ strategy.on('status', (status: unknown) => {
   report({ kind: 'status', status: typeof status === 'string' ? status : JSON.stringify(status) });
 });
 await app.listen();
+let most = 0;
+const sampling = setInterval(() => {
+  const { used } = strategy.unwrap<MqttClient>().window;
+  if (used > most) report({ kind: 'held', most: (most = used) });
+}, 10);
 report({ kind: 'ready' });
 
 async function answer(request: AppRequest): Promise<void> {
@@ -104,6 +110,7 @@ async function answer(request: AppRequest): Promise<void> {
     report({ kind: 'heap', bytes: process.memoryUsage().heapUsed });
     return;
   }
+  clearInterval(sampling);
   await app.close();
   await deadLetters?.close();
   markers.close();

@@ -7,6 +7,8 @@ import { type HandlerFigures, readMarkers } from './markers.js';
 /** One process of the app under test. */
 export class ChildApp {
   readonly statuses: { readonly at: number; readonly status: string }[] = [];
+  /** Most un-acknowledged messages that its session held at a time, by its own account. */
+  maxHeld = 0;
   private readonly waiting = new Map<AppReport['kind'], (report: AppReport) => void>();
   private ended = false;
 
@@ -16,6 +18,7 @@ export class ChildApp {
   ) {
     child.on('message', (report: AppReport) => {
       if (report.kind === 'status') this.statuses.push({ at: Date.now(), status: report.status });
+      if (report.kind === 'held') this.maxHeld = report.most;
       this.waiting.get(report.kind)?.(report);
     });
     child.once('exit', () => (this.ended = true));

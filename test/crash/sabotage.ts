@@ -38,8 +38,9 @@ type Submit = PulsarProducer['submit'];
 function acknowledgeAtStart(): void {
   const { start } = MqttClient.prototype;
   MqttClient.prototype.start = function (this: MqttClient, delivery) {
-    start.call(this, delivery);
+    const started = start.call(this, delivery);
     this.acknowledge(delivery);
+    return started;
   };
 }
 
