@@ -3,7 +3,7 @@ import { LocalProtocolError } from '../../errors.js';
 import { malformed, protocolError } from './malformed.js';
 import { type AckPacket, type Properties, type ProtocolVersion } from './packets.js';
 import { decodeProperties, encodeProperties } from './properties.js';
-import { mayServerSend, reasonName } from './reason-codes.js';
+import { mayClientSend, mayServerSend, reasonName } from './reason-codes.js';
 import { variableLength, writeVariable } from './strings.js';
 
 type AckType = AckPacket['type'];
@@ -41,7 +41,7 @@ export class AckWriter {
 
   /** Reason code 0 without properties takes the two-byte form, which both versions share. */
   add(type: AckType, packetId: number, reasonCode = 0, properties?: Properties): void {
-    if (!(packetId > 0 && packetId <= 0xffff))
+    if (!(Number.isInteger(packetId) && packetId > 0 && packetId <= 0xffff))
       throw new LocalProtocolError(`packet identifier ${packetId} is not from 1 to 65,535`);
     if (reasonCode !== 0 || properties !== undefined) {
       this.#addLong(type, packetId, reasonCode, properties);
@@ -68,6 +68,8 @@ export class AckWriter {
   }
 
   #addLong(type: AckType, packetId: number, reasonCode: number, properties: Properties | undefined): void {
+    if (!mayClientSend(type, reasonCode))
+      throw new LocalProtocolError(`${type.toUpperCase()} does not carry ${reasonName(reasonCode)}`);
     const bytes = properties === undefined ? undefined : encodeProperties(properties, type);
     const remaining = 3 + (bytes?.length ?? 0);
     const target = this.#room(1 + variableLength(remaining) + remaining);

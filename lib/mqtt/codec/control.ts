@@ -7,18 +7,21 @@ import { LocalProtocolError } from '../../errors.js';
 import { encodeAck } from './acks.js';
 import { malformed, protocolError } from './malformed.js';
 import {
+  type AuthPacket,
   type ClientPacket,
   type ConnackPacket,
   type ConnectPacket,
+  type DisconnectPacket,
   type Properties,
   type ProtocolVersion,
   type ServerPacket,
   type SubscribePacket,
 } from './packets.js';
-import { decodeProperties, encodeProperties, isTopicName } from './properties.js';
+import { decodeProperties, encodeProperties } from './properties.js';
 import { encodePublish } from './publish.js';
-import { CONNECT_RETURN_CODES, mayServerSend, reasonName } from './reason-codes.js';
+import { CONNECT_RETURN_CODES, mayClientSend, mayServerSend, reasonName } from './reason-codes.js';
 import { encodedStringLength, MAX_VARIABLE_INTEGER, variableLength, writeVariable } from './strings.js';
+import { encodedTopicLength, isTopicFilter } from './topics.js';
 
 type ControlType = Exclude<ServerPacket['type'], 'publish' | 'puback' | 'pubrec' | 'pubrel' | 'pubcomp'>;
 
@@ -47,7 +50,8 @@ export class ControlDecoder {
       case 'auth': {
         const reasonCode = length === 0 ? 0 : frame[body];
         if (!mayServerSend(type, reasonCode)) throw malformed(`${type} with ${reasonName(reasonCode)}`);
-        if (length < 2) return { type, reasonCode };
+        // DISCONNECT may leave out the property length alone, AUTH only together with its reason code [MQTT5 3.15.2.1].
+        if (length === 0 || (length === 1 && type === 'disconnect')) return { type, reasonCode };
         return { type, reasonCode, properties: exactProperties(frame, body + 1, type) };
       }
     }
@@ -95,7 +99,7 @@ function decodeGrants(
   const reasonCodes = [...frame.subarray(at)];
   if (type === 'unsuback' && version === 4) {
     if (reasonCodes.length > 0) throw malformed('UNSUBACK with a payload');
-  } else if (reasonCodes.length === 0) throw malformed(`${type} without a reason code`);
+  } else if (type === 'suback' && reasonCodes.length === 0) throw malformed('SUBACK without a reason code');
   for (const code of reasonCodes) {
     const known = version === 5 ? mayServerSend(type, code) : code <= 2 || code === 0x80;
     if (!known) throw malformed(`${type} with ${reasonName(code)}`);
@@ -139,7 +143,7 @@ export function encodePacket(packet: ClientPacket, version: ProtocolVersion): Bu
       checkPacketId(packet.packetId);
       if (packet.filters.length === 0)
         throw new LocalProtocolError('UNSUBSCRIBE without a topic filter [MQTT-3.10.3-2]');
-      packet.filters.forEach((filter) => encodedStringLength(filter, 'a topic filter'));
+      packet.filters.forEach(checkFilter);
       const bytes = layout(
         { cmd: 'unsubscribe', messageId: packet.packetId, unsubscriptions: packet.filters },
         version,
@@ -151,19 +155,23 @@ export function encodePacket(packet: ClientPacket, version: ProtocolVersion): Bu
     case 'disconnect':
       if (version === 4) return DISCONNECT;
       if (packet.reasonCode === 0 && packet.properties === undefined) return DISCONNECT;
-      return splice(layout({ cmd: 'disconnect', reasonCode: packet.reasonCode }, 5), [
-        [1, encodeProperties(packet.properties, 'disconnect')],
-      ]);
+      return encodeReason(packet);
     case 'auth':
       if (version === 4) throw new LocalProtocolError('MQTT 3.1.1 has no AUTH packet');
-      return splice(layout({ cmd: 'auth', reasonCode: packet.reasonCode }, 5), [
-        [1, encodeProperties(packet.properties, 'auth')],
-      ]);
+      if (packet.properties?.authenticationMethod === undefined)
+        throw new LocalProtocolError('AUTH without an authentication method [MQTT5 3.15.2.2.2]');
+      return encodeReason(packet);
   }
 }
 
 const PINGREQ = Buffer.from([0xc0, 0]);
 const DISCONNECT = Buffer.from([0xe0, 0]);
+
+function encodeReason({ type, reasonCode, properties }: DisconnectPacket | AuthPacket): Buffer {
+  if (!mayClientSend(type, reasonCode))
+    throw new LocalProtocolError(`${type.toUpperCase()} from a client does not carry ${reasonName(reasonCode)}`);
+  return splice(layout({ cmd: type, reasonCode }, 5), [[1, encodeProperties(properties, type)]]);
+}
 
 function encodeConnect(packet: ConnectPacket): Buffer {
   const { protocolVersion, clientId, cleanStart, keepAlive, username, password, will, properties } = packet;
@@ -172,10 +180,14 @@ function encodeConnect(packet: ConnectPacket): Buffer {
   if (password !== undefined && password.length > 0xffff)
     throw new LocalProtocolError('the password is longer than 65,535 bytes');
   if (will !== undefined) {
-    encodedStringLength(will.topic, 'the will topic');
-    if (!isTopicName(will.topic)) throw new LocalProtocolError(`will topic '${will.topic}' is empty or has a wildcard`);
+    encodedTopicLength(will.topic);
+    checkQos(will.qos);
     if (will.payload.length > 0xffff) throw new LocalProtocolError('the will payload is longer than 65,535 bytes');
   }
+  if (!Number.isInteger(keepAlive) || keepAlive < 0 || keepAlive > 0xffff)
+    throw new LocalProtocolError(`keep alive must be 0 to 65,535 seconds, received ${keepAlive}`);
+  if (properties?.authenticationData !== undefined && properties.authenticationMethod === undefined)
+    throw new LocalProtocolError('authentication data without an authentication method [MQTT5 3.1.2.11.10]');
   if (protocolVersion === 4 && password !== undefined && username === undefined) {
     throw new LocalProtocolError('MQTT 3.1.1 takes a password only with a user name [MQTT-3.1.2-22]');
   }
@@ -187,7 +199,7 @@ function encodeConnect(packet: ConnectPacket): Buffer {
       clean: cleanStart,
       clientId,
       keepalive: keepAlive,
-      ...(username !== undefined && { username }),
+      ...((username ?? password) !== undefined && { username: username ?? '' }),
       ...(password !== undefined && { password }),
       ...(will !== undefined && {
         will: { topic: will.topic, payload: will.payload, qos: will.qos, retain: will.retain },
@@ -196,20 +208,31 @@ function encodeConnect(packet: ConnectPacket): Buffer {
     protocolVersion,
   );
   if (protocolVersion === 4) return bytes;
-  const fields: [at: number, bytes: Buffer][] = [[VARIABLE_HEADER, encodeProperties(properties, 'connect')]];
+  const fields: Splice[] = [[VARIABLE_HEADER, encodeProperties(properties, 'connect')]];
   if (will !== undefined)
     fields.push([VARIABLE_HEADER + 1 + 2 + clientIdLength, encodeProperties(will.properties, 'will')]);
+  if (password !== undefined && username === undefined) {
+    // Version 5 allows it [MQTT5 3.1.2.9], mqtt-packet does not: the empty user name and its flag are taken out again.
+    bytes[bytes.indexOf('MQTT') + USERNAME_FLAG_AT] &= 0x7f;
+    fields.push([bodyLength(bytes) - password.length - 4, NO_BYTES, 2]);
+  }
   return splice(bytes, fields);
 }
 /** Protocol name, level, flags, keep alive. */
 const VARIABLE_HEADER = 10;
+/** From the protocol name's first letter. */
+const USERNAME_FLAG_AT = 5;
+const NO_BYTES = Buffer.alloc(0);
 
 function encodeSubscribe(packet: SubscribePacket, version: ProtocolVersion): Buffer {
   checkPacketId(packet.packetId);
   if (packet.subscriptions.length === 0)
     throw new LocalProtocolError('SUBSCRIBE without a topic filter [MQTT-3.8.3-2]');
   const subscriptions = packet.subscriptions.map(({ filter, qos, noLocal, retainAsPublished, retainHandling }) => {
-    encodedStringLength(filter, 'a topic filter');
+    checkFilter(filter);
+    checkQos(qos);
+    if (![undefined, 0, 1, 2].includes(retainHandling))
+      throw new LocalProtocolError(`retain handling must be 0, 1 or 2, received ${String(retainHandling)}`);
     if (version === 5 && noLocal === true && filter.startsWith('$share/')) {
       throw new LocalProtocolError(`No Local on the shared subscription '${filter}' [MQTT-3.8.3-4]`);
     }
@@ -227,6 +250,17 @@ function checkPacketId(packetId: number): void {
   }
 }
 
+function checkQos(qos: number): void {
+  if (qos !== 0 && qos !== 1 && qos !== 2)
+    throw new LocalProtocolError(`QoS must be 0, 1 or 2, received ${String(qos)}`);
+}
+
+function checkFilter(filter: string): void {
+  encodedStringLength(filter, 'a topic filter');
+  if (!isTopicFilter(filter))
+    throw new LocalProtocolError(`topic filter '${filter}' is empty or has a wildcard out of place [MQTT-4.7.1-1]`);
+}
+
 function layout(packet: Packet, protocolVersion: ProtocolVersion): Buffer {
   try {
     return generate(packet, { protocolVersion });
@@ -237,21 +271,24 @@ function layout(packet: Packet, protocolVersion: ProtocolVersion): Buffer {
   }
 }
 
+/** Bytes to put in place of so many zero bytes (one unless said) at an offset of the body. */
+type Splice = readonly [at: number, bytes: Buffer, zeros?: number];
+
 /**
- * Puts property fields in place of the single zero bytes that mqtt-packet wrote for "no properties" at these offsets of
- * the body: its own property encoder would regroup user properties by name.
+ * Puts property fields in place of the single zero bytes that mqtt-packet wrote for "no properties": its own property
+ * encoder would regroup user properties by name.
  */
-function splice(bytes: Buffer, fields: readonly [at: number, bytes: Buffer][]): Buffer {
-  let body = 2;
-  while (bytes[body - 1] >= 0x80) body += 1;
+function splice(bytes: Buffer, fields: readonly Splice[]): Buffer {
+  const body = bytes.subarray(bytes.length - bodyLength(bytes));
   const parts: Buffer[] = [];
-  let from = body;
-  for (const [at, field] of fields) {
-    if (bytes[body + at] !== 0) throw new LocalProtocolError(`no empty property field at offset ${at}`);
-    parts.push(bytes.subarray(from, body + at), field);
-    from = body + at + 1;
+  let from = 0;
+  for (const [at, field, zeros = 1] of fields) {
+    if (body.subarray(at, at + zeros).some((byte) => byte !== 0))
+      throw new LocalProtocolError(`no empty field at offset ${at}`);
+    parts.push(body.subarray(from, at), field);
+    from = at + zeros;
   }
-  parts.push(bytes.subarray(from));
+  parts.push(body.subarray(from));
   const remaining = parts.reduce((sum, part) => sum + part.length, 0);
   if (remaining > MAX_VARIABLE_INTEGER)
     throw new LocalProtocolError(`a packet of ${remaining} bytes does not fit into MQTT`);
@@ -259,4 +296,10 @@ function splice(bytes: Buffer, fields: readonly [at: number, bytes: Buffer][]): 
   header[0] = bytes[0];
   writeVariable(header, 1, remaining);
   return Buffer.concat([header, ...parts]);
+}
+
+function bodyLength(bytes: Buffer): number {
+  let body = 2;
+  while (bytes[body - 1] >= 0x80) body += 1;
+  return bytes.length - body;
 }

@@ -2,9 +2,10 @@
 import { RemoteProtocolError } from '../../errors.js';
 import { decodeAck } from './acks.js';
 import { ControlDecoder } from './control.js';
-import { malformed, PACKET_TOO_LARGE, protocolError } from './malformed.js';
+import { malformed, MALFORMED_PACKET, PACKET_TOO_LARGE, protocolError } from './malformed.js';
 import { type ProtocolVersion, type ServerPacket } from './packets.js';
-import { decodePublish, TopicCache } from './publish.js';
+import { decodePublish } from './publish.js';
+import { TopicCache } from './topics.js';
 
 export interface FrameReaderLimits {
   /** Largest packet with its fixed header, in bytes; a larger one is refused when its header is read, before buffering. */
@@ -26,9 +27,10 @@ export class FrameReader {
   #chunk: Buffer = EMPTY;
   #at = 0;
   #waiting: Buffer[] = [];
+  #waitingBytes = 0;
 
-  /** A packet that spans chunks: its parts, their bytes, and the bytes it needs (0: its header is not complete). */
-  #parts: Buffer[] = [];
+  /** A packet that spans chunks: its bytes so far, and how many it has in all (0: its header is not complete). */
+  #partial: Buffer = EMPTY;
   #have = 0;
   #need = 0;
 
@@ -43,15 +45,18 @@ export class FrameReader {
 
   /** Bytes held for packets that are not complete or not read. */
   get bufferedBytes(): number {
-    return this.#waiting.reduce((sum, chunk) => sum + chunk.length, this.#have + this.#chunk.length - this.#at);
+    return this.#have + this.#chunk.length - this.#at + this.#waitingBytes;
   }
 
   push(chunk: Buffer): void {
     if (this.#failure !== undefined || chunk.length === 0) return;
-    if (this.#at === this.#chunk.length && this.#waiting.length === 0) {
+    if (this.#at === this.#chunk.length && this.#waitingBytes === 0) {
       this.#chunk = chunk;
       this.#at = 0;
-    } else this.#waiting.push(chunk);
+    } else {
+      this.#waiting.push(chunk);
+      this.#waitingBytes += chunk.length;
+    }
   }
 
   /** @throws RemoteProtocolError with the reason code for the DISCONNECT */
@@ -59,73 +64,81 @@ export class FrameReader {
     if (this.#failure !== undefined) throw this.#failure;
     try {
       for (;;) {
-        if (this.#at === this.#chunk.length) {
-          const chunk = this.#waiting.shift();
-          if (chunk === undefined) return undefined;
-          this.#chunk = chunk;
-          this.#at = 0;
-        }
-        const packet = this.#parts.length === 0 ? this.#readWhole() : this.#readParts();
+        if (this.#at === this.#chunk.length && !this.#nextChunk()) return undefined;
+        const packet = this.#have === 0 ? this.#readWhole() : this.#readPart();
         if (packet !== undefined) return packet;
       }
     } catch (error) {
-      this.#failure = error instanceof RemoteProtocolError ? error : malformed(String(error));
+      this.#failure =
+        error instanceof RemoteProtocolError
+          ? error
+          : new RemoteProtocolError('A packet from the server cannot be decoded', MALFORMED_PACKET, { cause: error });
       this.#chunk = EMPTY;
       this.#at = 0;
       this.#waiting = [];
-      this.#parts = [];
+      this.#waitingBytes = 0;
+      this.#partial = EMPTY;
       this.#have = 0;
       throw this.#failure;
     }
   }
 
+  #nextChunk(): boolean {
+    this.#chunk = EMPTY;
+    this.#at = 0;
+    if (this.#waitingBytes === 0) return false;
+    // Usually one chunk waits or none; many are joined, because taking them one by one from a long array is quadratic.
+    this.#chunk = this.#waiting.length === 1 ? this.#waiting[0] : Buffer.concat(this.#waiting, this.#waitingBytes);
+    this.#waiting = [];
+    this.#waitingBytes = 0;
+    return true;
+  }
+
   #readWhole(): ServerPacket | undefined {
     const chunk = this.#chunk;
     const start = this.#at;
-    const size = this.#frameSize(chunk, start);
+    const size = this.#frameSize(chunk, start, chunk.length);
     if (size === 0 || start + size > chunk.length) {
-      this.#parts.push(chunk.subarray(start));
-      this.#have = chunk.length - start;
       this.#need = size;
-      this.#at = chunk.length;
+      this.#take(chunk.length - start);
       return undefined;
     }
     this.#at = start + size;
     return this.#decode(chunk, start, start + size);
   }
 
-  #readParts(): ServerPacket | undefined {
-    if (this.#need === 0) {
-      // At most four bytes are here: the header goes on in this chunk.
-      const head = Buffer.concat([...this.#parts, this.#chunk.subarray(this.#at, this.#at + 5 - this.#have)]);
-      this.#at += head.length - this.#have;
-      this.#parts = [head];
-      this.#have = head.length;
-      this.#need = this.#frameSize(head, 0);
-      if (this.#need === 0) return undefined;
-      if (this.#have > this.#need) {
-        // The packet is shorter than what was taken for its header.
-        this.#at -= this.#have - this.#need;
-        this.#parts = [head.subarray(0, this.#need)];
-        this.#have = this.#need;
-      }
+  #readPart(): ServerPacket | undefined {
+    while (this.#need === 0) {
+      if (this.#at === this.#chunk.length) return undefined;
+      this.#take(1);
+      this.#need = this.#frameSize(this.#partial, 0, this.#have);
     }
-    if (this.#have < this.#need) {
-      const part = this.#chunk.subarray(this.#at, this.#at + this.#need - this.#have);
-      this.#at += part.length;
-      this.#parts.push(part);
-      this.#have += part.length;
-      if (this.#have < this.#need) return undefined;
-    }
-    const frame = this.#parts.length === 1 ? this.#parts[0] : Buffer.concat(this.#parts, this.#need);
-    this.#parts = [];
+    this.#take(Math.min(this.#need - this.#have, this.#chunk.length - this.#at));
+    if (this.#have < this.#need) return undefined;
+    const frame = this.#partial;
+    const size = this.#need;
+    this.#partial = EMPTY;
     this.#have = 0;
     this.#need = 0;
-    return this.#decode(frame, 0, frame.length);
+    return this.#decode(frame, 0, size);
+  }
+
+  /** Moves bytes from the chunk to the partial packet. Room grows with what came, never with what was announced. */
+  #take(bytes: number): void {
+    const size = this.#have + bytes;
+    if (size > this.#partial.length) {
+      const room = this.#need === 0 ? HEADER_ROOM : Math.min(this.#need, Math.max(size, 2 * this.#have, FIRST_ROOM));
+      const larger = Buffer.allocUnsafe(room);
+      this.#partial.copy(larger, 0, 0, this.#have);
+      this.#partial = larger;
+    }
+    this.#chunk.copy(this.#partial, this.#have, this.#at, this.#at + bytes);
+    this.#at += bytes;
+    this.#have = size;
   }
 
   /** The size of the packet that starts at `start`, or 0 while its fixed header is not complete. Checks the header. */
-  #frameSize(buffer: Buffer, start: number): number {
+  #frameSize(buffer: Buffer, start: number, end: number): number {
     const first = buffer[start];
     if ((first & 0xf0) !== 0x30 && FLAGS[first >> 4] !== (first & 0x0f)) {
       throw FLAGS[first >> 4] < 0
@@ -134,7 +147,7 @@ export class FrameReader {
     }
     let length = 0;
     for (let index = 1; index <= 4; index += 1) {
-      if (start + index >= buffer.length) return 0;
+      if (start + index >= end) return 0;
       const byte = buffer[start + index];
       length += (byte & 0x7f) << (7 * (index - 1));
       if (byte < 0x80) {
@@ -171,5 +184,9 @@ export class FrameReader {
 }
 
 const EMPTY = Buffer.alloc(0);
+/** A fixed header has at most five bytes. */
+const HEADER_ROOM = 5;
+/** First room for a packet that spans chunks, unless it is smaller. */
+const FIRST_ROOM = 4096;
 /** Flags that a server's packet of each type has (PUBLISH is checked by its decoder); -1: not one a server sends. */
 const FLAGS = [-1, -1, 0, 0, 0, 0, 2, 0, -1, 0, -1, 0, -1, 0, 0, 0];

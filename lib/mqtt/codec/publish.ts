@@ -1,16 +1,10 @@
 /** PUBLISH, the hot packet: our own strict decoder and encoder for MQTT 3.1.1 and 5 [MQTT5 3.3]. */
-import { LocalProtocolError, RemoteProtocolError } from '../../errors.js';
-import { malformed, protocolError, TOPIC_NAME_INVALID } from './malformed.js';
+import { LocalProtocolError } from '../../errors.js';
+import { malformed, protocolError } from './malformed.js';
 import { type Properties, type ProtocolVersion, type PublishPacket, type Qos } from './packets.js';
-import { decodeProperties, isTopicName, propertiesLength, writeProperties } from './properties.js';
-import {
-  decodeString,
-  encodedStringLength,
-  MAX_VARIABLE_INTEGER,
-  variableLength,
-  writeString,
-  writeVariable,
-} from './strings.js';
+import { decodeProperties, propertiesLength, writeProperties } from './properties.js';
+import { MAX_VARIABLE_INTEGER, variableLength, writeString, writeVariable } from './strings.js';
+import { encodedTopicLength, type TopicCache } from './topics.js';
 
 const cursor = { next: 0 };
 
@@ -73,10 +67,9 @@ export function encodePublish(packet: PublishPacket, version: ProtocolVersion): 
   if (qos === 0 ? packetId !== 0 : !(Number.isInteger(packetId) && packetId > 0 && packetId <= 0xffff)) {
     throw new LocalProtocolError(`packet identifier ${packetId} does not go with QoS ${qos} [MQTT-2.2.1-2]`);
   }
-  if (topic === '' ? properties?.topicAlias === undefined || version !== 5 : !isTopicName(topic)) {
-    throw new LocalProtocolError(`topic '${topic}' is empty or has a wildcard [MQTT-3.3.2-2]`);
-  }
-  const topicLength = encodedStringLength(topic, 'the topic');
+  if (topic === '' && (version !== 5 || properties?.topicAlias === undefined))
+    throw new LocalProtocolError('PUBLISH with neither topic nor topic alias [MQTT5 3.3.2.1]');
+  const topicLength = topic === '' ? 0 : encodedTopicLength(topic);
   const hasProperties = version === 5 && properties !== undefined;
   const propertyBytes = hasProperties ? propertiesLength(properties, 'publish') : 0;
   const propertyField = version === 5 ? variableLength(propertyBytes) + propertyBytes : 0;
@@ -98,41 +91,3 @@ export function encodePublish(packet: PublishPacket, version: ProtocolVersion): 
   target.set(payload, at);
   return target;
 }
-
-/** Topics repeat: the last ones are kept as bytes and string, so that most are compared instead of decoded and checked. */
-export class TopicCache {
-  readonly #bytes: (Buffer | undefined)[] = new Array<Buffer | undefined>(SLOTS).fill(undefined);
-  readonly #topics: string[] = new Array<string>(SLOTS).fill('');
-
-  read(buffer: Buffer, start: number, end: number): string {
-    const length = end - start;
-    const slot =
-      (length * 31 +
-        buffer[end - 1] * 7 +
-        buffer[start + (length >> 1)] * 131 +
-        buffer[end - ((length >> 2) + 1)] * 17) &
-      (SLOTS - 1);
-    const known = this.#bytes[slot];
-    if (known !== undefined && known.length === length) {
-      let index = 0;
-      while (index < length && known[index] === buffer[start + index]) index += 1;
-      if (index === length) return this.#topics[slot];
-    }
-    const topic = decodeString(buffer, start, end, 'a topic');
-    if (!isTopicName(topic)) {
-      throw new RemoteProtocolError(
-        'Protocol error by the server: PUBLISH topic with a wildcard [MQTT-3.3.2-2]',
-        TOPIC_NAME_INVALID,
-      );
-    }
-    if (length <= LONGEST) {
-      this.#bytes[slot] = Buffer.from(buffer.subarray(start, end));
-      this.#topics[slot] = topic;
-    }
-    return topic;
-  }
-}
-
-const SLOTS = 512;
-/** Longer topics are not kept: the cache stays under 256 KiB. */
-const LONGEST = 256;

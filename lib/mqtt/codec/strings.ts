@@ -4,22 +4,26 @@ import { malformed } from './malformed.js';
 
 /** Reads a UTF-8 string [MQTT5 1.5.4]: valid UTF-8 (no surrogates), no U+0000; a leading U+FEFF is kept. */
 export function decodeString(buffer: Buffer, start: number, end: number, what: string): string {
-  let ascii = true;
+  let seen = 0;
   for (let at = start; at < end; at += 1) {
     const byte = buffer[at];
     if (byte === 0) throw malformed(`U+0000 in ${what}`);
-    if (byte >= 0x80) ascii = false;
+    seen |= byte;
   }
-  if (ascii) return buffer.toString('latin1', start, end);
+  if (seen < 0x80) return buffer.toString('latin1', start, end);
   if (!isUtf8(buffer.subarray(start, end))) throw malformed(`${what} is not UTF-8`);
   return buffer.toString('utf8', start, end);
 }
 
 // With the u flag a surrogate matches only where it has no partner.
 const NOT_ALLOWED = /[\u0000\uD800-\uDFFF]/u;
+/** Up to this length a loop in JavaScript is faster than the call into native code. */
+const SHORT = 64;
 
 /** The byte length of a string that may leave: at most 65,535 bytes, no U+0000, no lone surrogate. */
 export function encodedStringLength(value: string, what: string): number {
+  if (typeof value !== 'string') throw new LocalProtocolError(`${what} must be a string, received ${typeof value}`);
+  if (value.length <= SHORT && isPlain(value)) return value.length;
   if (NOT_ALLOWED.test(value))
     throw new LocalProtocolError(`${what} holds U+0000 or half of a surrogate pair [MQTT5 1.5.4]`);
   const length = Buffer.byteLength(value);
@@ -27,13 +31,24 @@ export function encodedStringLength(value: string, what: string): number {
   return length;
 }
 
+/** ASCII without U+0000. */
+function isPlain(value: string): boolean {
+  for (let index = 0; index < value.length; index += 1) {
+    const code = value.charCodeAt(index);
+    if (code === 0 || code >= 0x80) return false;
+  }
+  return true;
+}
+
 /** Writes length and bytes; returns the offset behind them. `length` comes from {@link encodedStringLength}. */
 export function writeString(target: Buffer, at: number, value: string, length: number): number {
   target[at] = length >> 8;
   target[at + 1] = length & 0xff;
-  if (length === value.length) target.write(value, at + 2, length, 'latin1');
-  else target.write(value, at + 2, length, 'utf8');
-  return at + 2 + length;
+  const start = at + 2;
+  if (length !== value.length) target.write(value, start, length, 'utf8');
+  else if (length > SHORT) target.write(value, start, length, 'latin1');
+  else for (let index = 0; index < length; index += 1) target[start + index] = value.charCodeAt(index);
+  return start + length;
 }
 
 /** Bytes of a variable byte integer [MQTT5 1.5.5]. */
@@ -51,4 +66,20 @@ export function writeVariable(target: Buffer, at: number, value: number): number
   }
   target[to++] = rest;
   return to;
+}
+
+/** A variable byte integer at `at`, in its shortest form; `next` is the offset behind it. */
+export function readVariable(buffer: Buffer, at: number, end: number, out: { next: number }, what: string): number {
+  let value = 0;
+  for (let index = 0; index < 4; index += 1) {
+    if (at + index >= end) throw malformed(`${what} is cut off`);
+    const byte = buffer[at + index];
+    value |= (byte & 0x7f) << (7 * index);
+    if (byte < 0x80) {
+      if (index > 0 && byte === 0) throw malformed(`${what} is not in its shortest form [MQTT-1.5.5-1]`);
+      out.next = at + index + 1;
+      return value;
+    }
+  }
+  throw malformed(`${what} has more than four bytes`);
 }
