@@ -16,6 +16,7 @@ import { type Clock, systemClock } from '../net/clock.js';
 import { proxyCreated } from './delivery-scope.js';
 import { Emission, takenBack } from './emission.js';
 import { EmitReports, type EmitStats } from './emit-reports.js';
+import { type ComponentHealth, type HealthSource } from './health.js';
 import { asPublishRecord, type MqttPublishRecordOptions } from './mqtt-publish-record.js';
 import { BuiltInRequester } from './mqtt-built-in-requester.js';
 import { type MqttRequester, ResponseTopicRequester } from './mqtt-requester.js';
@@ -27,6 +28,8 @@ import {
 } from './proxy-options.js';
 import { JsonOrTextDeserializer } from './reply-deserializer.js';
 import { metadataProperties, serializedPayload, toPayload } from './serializers.js';
+import { MqttPublishRecordBuilder } from './mqtt-publish-record.js';
+import { DEAD_LETTER_RECORD } from './dead-letter.js';
 
 /** How long a client that gave up rests before emits that wait make it try again. */
 const RETRY_AFTER_GIVING_UP_MS = 30_000;
@@ -61,7 +64,7 @@ interface QueuedEmit {
  * Without a `clientId` the session ends with the connection (what had no PUBACK is published again on the next one). With
  * one, the session outlives it; the id must not be that of the strategy.
  */
-export class MqttClientProxy extends ClientProxy {
+export class MqttClientProxy extends ClientProxy implements HealthSource {
   protected readonly logger = new Logger(MqttClientProxy.name);
 
   private readonly own: OwnMqttOptions;
@@ -125,6 +128,11 @@ export class MqttClientProxy extends ClientProxy {
     return connecting;
   }
 
+  /** @internal */
+  [DEAD_LETTER_RECORD](payload: Buffer, _topic: string, properties: Readonly<Record<string, string>>): unknown {
+    return new MqttPublishRecordBuilder(payload).setProperties({ userProperties: Object.entries(properties) }).build();
+  }
+
   /**
    * Fails open requests, waits for the broker's answers to what was published up to `closeTimeout`, disconnects. Always
    * resolves; a second call gives the same promise.
@@ -133,6 +141,11 @@ export class MqttClientProxy extends ClientProxy {
     this.closing ??= this.client.close();
     this.end('The proxy was closed');
     return this.closing;
+  }
+
+  /** Called by Nest at the end of the application's shutdown, after the servers are closed. */
+  onApplicationShutdown(): Promise<void> {
+    return this.close();
   }
 
   /** Closes at once: what has no outcome fails. */
@@ -150,6 +163,17 @@ export class MqttClientProxy extends ClientProxy {
   override on<K extends keyof MqttClientEvents>(event: K, listener: (payload: MqttClientEvents[K]) => void): () => void;
   override on(event: never, listener: never): () => void {
     return this.client.on(event, listener);
+  }
+
+  health(): ComponentHealth {
+    const { state, server, lastError } = this.client.status;
+    const waiting = this.pending > 0 || this.requester.table.size > 0;
+    const up = state === 'connected' || (state === 'idle' && !waiting && lastError === undefined);
+    return {
+      status: up ? 'up' : 'down',
+      ...(!up && { reason: lastError?.message ?? `the connection is ${state}` }),
+      details: { state, ...(server !== undefined && { server }), pending: this.pending, failed: this.stats.failed },
+    };
   }
 
   /** The `MqttClient`. */

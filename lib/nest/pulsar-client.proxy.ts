@@ -4,10 +4,17 @@ import { type Observable, throwError } from 'rxjs';
 import { ClosedError, TransportError } from '../errors.js';
 import { DEFAULT_BACKOFF } from '../net/backoff.js';
 import { systemClock } from '../net/clock.js';
-import { type MessageId, type ProducerMessage, PulsarClient, type PulsarClientOptions } from '../pulsar/index.js';
+import {
+  type MessageId,
+  type ProducerMessage,
+  PulsarClient,
+  type PulsarClientEvents,
+  type PulsarClientOptions,
+} from '../pulsar/index.js';
 import { proxyCreated } from './delivery-scope.js';
 import { Emission } from './emission.js';
 import { EmitReports, type EmitStats } from './emit-reports.js';
+import { type ComponentHealth, type HealthSource } from './health.js';
 import {
   type OwnPulsarOptions,
   parseClientOptions,
@@ -19,9 +26,14 @@ import { ProducerPool } from './pulsar-producer-pool.js';
 import { isPulsarRecord, type PulsarRecord } from './pulsar-record.js';
 import { toPulsarTopic } from './pulsar-topic-mapping.js';
 import { metadataProperties, serializedPayload, toPayload } from './serializers.js';
+import { PulsarRecordBuilder } from './pulsar-record.js';
+import { DEAD_LETTER_RECORD } from './dead-letter.js';
 
 /** How many patterns keep their topic name at hand. */
 const TOPIC_CACHE = 10_000;
+
+/** What the proxy's `status` tells: at least one connection is up, none is, closed by us. */
+export type PulsarStatus = 'connected' | 'disconnected' | 'closed';
 
 /** What {@link PulsarClientProxy} counted since it was made, and what it holds now. */
 export interface PulsarProxyStats extends EmitStats {
@@ -47,7 +59,7 @@ export interface PulsarProxyStats extends EmitStats {
  *
  * Use it as `customClass` of `ClientsModule`, through `MqttPulsarModule`, or bare.
  */
-export class PulsarClientProxy extends ClientProxy {
+export class PulsarClientProxy extends ClientProxy implements HealthSource {
   protected readonly logger = new Logger(PulsarClientProxy.name);
 
   private readonly client: PulsarClient;
@@ -55,6 +67,7 @@ export class PulsarClientProxy extends ClientProxy {
   private readonly reports: EmitReports;
   private readonly own: OwnPulsarOptions;
   private readonly topics = new Map<string, string>();
+  private wasConnected = false;
   private closing: Promise<void> | undefined = undefined;
 
   /** @throws OptionsError before anything connects */
@@ -74,6 +87,7 @@ export class PulsarClientProxy extends ClientProxy {
       },
       clock,
     );
+    this.listen();
     proxyCreated();
   }
 
@@ -88,16 +102,26 @@ export class PulsarClientProxy extends ClientProxy {
     await this.client.connect();
   }
 
+  /** @internal */
+  [DEAD_LETTER_RECORD](payload: Buffer, topic: string, properties: Readonly<Record<string, string>>): unknown {
+    return new PulsarRecordBuilder(payload).setKey(topic).setProperties(properties).build();
+  }
+
   /**
    * Takes nothing in any more, waits for the emits under way up to `closeTimeout`, closes the producers and the
    * connections. What has no outcome by then fails. Always resolves; a second call gives the same promise.
    */
   close(): Promise<void> {
-    this.closing ??= this.pool.close(this.own.closeTimeout ?? 10_000).then(
-      () => this.client.close(),
-      () => this.client.close(),
-    );
+    this.closing ??= this.pool
+      .close(this.own.closeTimeout ?? 10_000)
+      .then(() => this.client.close())
+      .then(() => this.tell('closed'));
     return this.closing;
+  }
+
+  /** Called by Nest at the end of the application's shutdown, after the servers are closed. */
+  onApplicationShutdown(): Promise<void> {
+    return this.close();
   }
 
   /** Closes at once: what has no outcome fails. */
@@ -105,6 +129,7 @@ export class PulsarClientProxy extends ClientProxy {
     this.closing ??= Promise.resolve();
     this.pool.destroy();
     this.client.destroy();
+    this.tell('closed');
   }
 
   override emit<TResult = MessageId, TInput = unknown>(pattern: unknown, data: TInput): Observable<TResult> {
@@ -114,6 +139,27 @@ export class PulsarClientProxy extends ClientProxy {
   /** Not supported: the Observable errors with ERR_NOT_SUPPORTED. */
   override send<TResult = never, TInput = unknown>(pattern: unknown, _data: TInput): Observable<TResult> {
     return throwError(() => this.noRequests(pattern));
+  }
+
+  /** Listens to the client: `connected`, `disconnected`, `connectFailed`. */
+  override on<K extends keyof PulsarClientEvents>(
+    event: K,
+    listener: (payload: PulsarClientEvents[K]) => void,
+  ): () => void;
+  override on(event: never, listener: never): () => void {
+    return this.client.on(event, listener);
+  }
+
+  health(): ComponentHealth {
+    const { state, connected, lastError } = this.client.status;
+    const { pending } = this.pool;
+    const up = state === 'open' && (connected || (pending === 0 && !this.wasConnected && lastError === undefined));
+    const why = state === 'open' ? (lastError?.message ?? 'no connection to a broker') : `the client is ${state}`;
+    return {
+      status: up ? 'up' : 'down',
+      ...(!up && { reason: why }),
+      details: { connected, pending, producers: this.pool.producers, failed: this.reports.failed },
+    };
   }
 
   /** The `PulsarClient`: events, further producers. */
@@ -151,6 +197,19 @@ export class PulsarClientProxy extends ClientProxy {
       emission.fail(error);
     }
     return emission;
+  }
+
+  private listen(): void {
+    this.client.on('connected', () => {
+      this.wasConnected = true;
+      this.tell('connected');
+    });
+    this.client.on('disconnected', () => this.client.status.connected || this.tell('disconnected'));
+    this.client.on('connectFailed', () => this.client.status.connected || this.tell('disconnected'));
+  }
+
+  private tell(status: PulsarStatus): void {
+    this._status$.next(status);
   }
 
   private routeOf(pattern: unknown): string {

@@ -1,0 +1,45 @@
+import { type ClientProxy } from '@nestjs/microservices';
+import { type MqttDelivery } from '../mqtt/index.js';
+import { type Failure } from './failure-policy.js';
+
+/** How a proxy of this package makes a record of bytes, key and properties; holds across copies of the package. */
+export const DEAD_LETTER_RECORD = Symbol.for('nestjs-mqtt-pulsar/dead-letter-record');
+
+/** A proxy that can carry a payload untouched, with properties beside it. */
+export interface CarriesDeadLetters {
+  [DEAD_LETTER_RECORD](payload: Buffer, topic: string, properties: Readonly<Record<string, string>>): unknown;
+}
+
+/**
+ * The payload bytes as they came, with what is known about them as properties: in a record of ours where the target is one
+ * of our proxies, else as an object with the payload in base64.
+ */
+export function deadLetterOf(
+  target: ClientProxy,
+  delivery: MqttDelivery,
+  failure: Pick<Failure, 'error' | 'attempt' | 'run' | 'kind'> | undefined,
+  reason: string | undefined,
+  receivedAt: number,
+): unknown {
+  const { topic, payload, qos, properties } = delivery.message;
+  const all: Record<string, string> = {
+    ...Object.fromEntries(properties?.userProperties ?? []),
+    'dead-letter-topic': topic,
+    'dead-letter-qos': String(qos),
+    'dead-letter-reason': reason ?? failure?.kind ?? 'unmatched',
+    'dead-letter-attempt': String(failure?.attempt ?? delivery.attempt),
+    'dead-letter-run': String(failure?.run ?? 0),
+    'dead-letter-received-at': new Date(receivedAt).toISOString(),
+    ...(failure !== undefined && { 'dead-letter-error': errorText(failure.error) }),
+  };
+  if (DEAD_LETTER_RECORD in target) {
+    return (target as ClientProxy & CarriesDeadLetters)[DEAD_LETTER_RECORD](payload, topic, all);
+  }
+  return { ...all, payload: payload.toString('base64') };
+}
+
+function errorText(error: unknown): string {
+  const message =
+    error instanceof Error ? error.message : typeof error === 'object' ? JSON.stringify(error) : String(error);
+  return (message ?? 'unknown').slice(0, 1_000);
+}

@@ -1,0 +1,40 @@
+import { applyDecorators, UseInterceptors } from '@nestjs/common';
+import { EventPattern, MessagePattern } from '@nestjs/microservices';
+import { FailureCapture } from './failure-capture.interceptor.js';
+import { type MqttHandlerOptions } from './handler-options.js';
+
+/** Options of `@MqttEvent()` and `@MqttRequest()`. */
+export interface MqttPatternOptions extends MqttHandlerOptions {
+  /** `name` of the strategy that this handler belongs to. Default `default`. */
+  readonly server?: string;
+}
+
+/** The transport id of the strategy called `name`: for the `transport` argument of Nest's own decorators. */
+export function mqttTransportId(name = 'default'): symbol {
+  return Symbol.for(`nestjs-mqtt-pulsar/mqtt:${name}`);
+}
+
+/**
+ * Handles the messages of a topic filter (`+` and `#` allowed, or `$share/group/filter`). Writes Nest's own metadata, so
+ * guards, pipes, interceptors and filters work as ever; acknowledged when the handler's result is complete.
+ */
+export function MqttEvent(filter: string, options: MqttPatternOptions = {}): MethodDecorator {
+  const { server, ...extras } = options;
+  return handles((name) => EventPattern<string>(filter, mqttTransportId(server), { ...extras, handlerName: name }));
+}
+
+/**
+ * Answers requests on a topic filter: the reply goes to the request's Response Topic with its Correlation Data (MQTT 5), or to
+ * `<topic>/reply` where the strategy has `envelope: 'nest'`. Acknowledged when the broker has accepted the last reply.
+ */
+export function MqttRequest(filter: string, options: MqttPatternOptions = {}): MethodDecorator {
+  const { server, ...extras } = options;
+  return handles((name) => MessagePattern<string>(filter, mqttTransportId(server), { ...extras, handlerName: name }));
+}
+
+function handles(pattern: (handlerName: string) => MethodDecorator): MethodDecorator {
+  return (target, key, descriptor) => {
+    const name = `${target.constructor.name}.${String(key)}`;
+    return applyDecorators(pattern(name), UseInterceptors(FailureCapture))(target, key, descriptor);
+  };
+}

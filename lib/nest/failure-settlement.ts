@@ -1,0 +1,203 @@
+import { type Logger } from '@nestjs/common';
+import { RpcException } from '@nestjs/microservices';
+import { lastValueFrom } from 'rxjs';
+import { isTransportError } from '../errors.js';
+import { type MqttDelivery } from '../mqtt/index.js';
+import { CallbackDeadline } from './deadline-queue.js';
+import { deadLetterOf } from './dead-letter.js';
+import { type DeliveryTask, type FinalStepOfRun } from './delivery-task.js';
+import { decideByTable, type Failure, fullForm, type ResolvedDecision, sinkVerdict } from './failure-policy.js';
+import { type HandlerRun } from './handler-run.js';
+import { type DeadLetterOptions } from './mqtt-server-options.js';
+import { type HoldReason } from './redelivery.js';
+import { type TaskHost } from './task-host.js';
+
+/** What the settlement of failures needs of the strategy. */
+export interface FailureHost extends TaskHost {
+  readonly logger: Logger;
+  readonly deadLetter: DeadLetterOptions | undefined;
+  /** Acknowledges with this reason code and frees place and key. */
+  settle(
+    task: DeliveryTask,
+    outcome: 'succeeded' | 'discarded' | 'rejected' | 'deadLettered',
+    reasonCode?: number,
+  ): void;
+  /** Stays un-acknowledged until it is redelivered or run again. */
+  hold(task: DeliveryTask, reason: HoldReason, failure: Failure): void;
+  halt(task: DeliveryTask, failure: Failure): void;
+}
+
+/** From the failed runs of a round to what happens to the delivery. */
+export class FailureSettlement {
+  constructor(private readonly host: FailureHost) {}
+
+  failed(task: DeliveryTask, runs: readonly HandlerRun[]): void {
+    const { host } = this;
+    host.stats.failedRuns += runs.length;
+    const decisions = runs.map((run) => this.decide(run, run.describeFailure()));
+    if (decisions.some((decision) => decision instanceof Promise)) {
+      void Promise.all(decisions).then((resolved) => this.apply(task, runs, resolved));
+    } else this.apply(task, runs, decisions as ResolvedDecision[]);
+  }
+
+  private decide(run: HandlerRun, failure: Failure): ResolvedDecision | Promise<ResolvedDecision> {
+    const policy = run.entry.options.failure;
+    const random = this.host.clock.random();
+    this.report(failure);
+    if (run.directive !== undefined) return run.directive;
+    if (policy.decide === undefined) return decideByTable(policy, failure, random);
+    const complete = (given: Parameters<typeof fullForm>[0]): ResolvedDecision =>
+      fullForm(given, policy, failure, random);
+    const broken = (error: unknown): ResolvedDecision => {
+      this.host.logger.error(
+        `The failure policy of ${failure.handler} failed, the message is redelivered: ${text(error)}`,
+      );
+      return { action: 'redeliver' };
+    };
+    try {
+      const given = policy.decide(failure, run.context);
+      return given instanceof Promise ? given.then(complete, broken) : complete(given);
+    } catch (error) {
+      return broken(error);
+    }
+  }
+
+  private apply(task: DeliveryTask, runs: readonly HandlerRun[], decisions: readonly ResolvedDecision[]): void {
+    const { host } = this;
+    const now = host.clock.now();
+    let delay = -1;
+    const again = runs.filter((run, index) => {
+      const decision = decisions[index];
+      if (
+        decision.action === 'retry' &&
+        now - task.firstRunAt + decision.delayMs <= run.entry.options.failure.maxHold
+      ) {
+        delay = Math.max(delay, decision.delayMs);
+        return true;
+      }
+      (task.finals ??= []).push({ run, decision: this.permitted(run, decision) });
+      return false;
+    });
+    if (again.length === 0) {
+      void this.finish(task, task.finals ?? []);
+      return;
+    }
+    task.pending = again.map((run) => run.entry);
+    host.stats.retries += 1;
+    host.client.retry(task.delivery);
+    host.gate.yieldSlot(task);
+    host.deadlines.add(new CallbackDeadline(() => host.gate.enter(task)), now, delay);
+  }
+
+  /** What may be unknown to us may be stored: it is never treated as if it were not. And QoS 0 cannot come again. */
+  private permitted(run: HandlerRun, decision: ResolvedDecision): ResolvedDecision {
+    const { policy, failure } = { policy: run.entry.options.failure, failure: run.describeFailure() };
+    let step: ResolvedDecision = decision;
+    // The time for local retries is over: what the table says for the end.
+    if (step.action === 'retry') step = fullForm(policy.then, policy, failure, 0);
+    const ambiguous = isTransportError(failure.error) && failure.error.ambiguous;
+    if (ambiguous && run.directive === undefined && step.action !== 'halt') step = { action: 'redeliver' };
+    if (failure.qos === 0 && (step.action === 'redeliver' || step.action === 'reject')) return { action: 'discard' };
+    return step.action === 'deadLetter' && this.host.deadLetter === undefined ? { action: 'redeliver' } : step;
+  }
+
+  private async finish(task: DeliveryTask, finals: readonly FinalStepOfRun[]): Promise<void> {
+    const { host } = this;
+    // A request is settled by its error reply; only one that cannot be delivered now keeps it.
+    const open: FinalStepOfRun[] = [];
+    for (const final of finals) {
+      const { run, decision } = final;
+      if (run.reply === undefined || decision.action === 'halt') open.push(final);
+      else {
+        const outcome = await run.reply.error(replyError(run.describeFailure()));
+        if (typeof outcome === 'object') open.push({ run, decision: { action: 'redeliver' } });
+        else if (decision.action === 'deadLetter') open.push(final);
+      }
+    }
+    const strongest = ORDER.find((action) => open.some(({ decision }) => decision.action === action));
+    const first = open.find(({ decision }) => decision.action === strongest);
+    if (first === undefined) {
+      host.settle(task, 'succeeded');
+      return;
+    }
+    const failure = first.run.describeFailure();
+    task.pending = open.map(({ run }) => run.entry);
+    switch (first.decision.action) {
+      case 'halt':
+        host.halt(task, failure);
+        return;
+      case 'deadLetter':
+        await this.deadLetter(task, open);
+        return;
+      case 'reject':
+        host.settle(task, 'rejected', host.client.protocolVersion === 5 ? first.decision.reasonCode : 0);
+        return;
+      case 'discard':
+        host.settle(task, 'discarded');
+        return;
+      default:
+        host.hold(task, holdReason(failure), failure);
+    }
+  }
+
+  private async deadLetter(task: DeliveryTask, open: readonly FinalStepOfRun[]): Promise<void> {
+    const { host } = this;
+    const target = host.deadLetter as DeadLetterOptions;
+    try {
+      for (const { run, decision } of open) {
+        if (decision.action !== 'deadLetter') continue;
+        const failure = run.describeFailure();
+        await sendDeadLetter(target, task.delivery, failure, decision.reason, host);
+      }
+    } catch (error) {
+      host.stats.deadLetterFailures += 1;
+      const failure = open[0].run.describeFailure();
+      host.logger.error(
+        `The dead letter of a message on '${failure.topic}' was not taken, the message is kept: ${text(error)}`,
+      );
+      host.hold(task, 'handler', failure);
+      return;
+    }
+    host.settle(task, 'deadLettered');
+  }
+
+  private report(failure: Failure): void {
+    const { handler, topic, attempt, run, kind } = failure;
+    this.host.logger.error(
+      `${handler} failed (${kind}) for a message on '${topic}', attempt ${attempt}, run ${run}: ${text(failure.error)}`,
+    );
+  }
+}
+
+/** The strongest step that one of the failed handlers asks for is what happens to the message. */
+const ORDER = ['halt', 'redeliver', 'deadLetter', 'reject', 'discard'] as const;
+
+/** Emits the dead letter and waits for its receipt. */
+export async function sendDeadLetter(
+  target: DeadLetterOptions,
+  delivery: MqttDelivery,
+  failure: Pick<Failure, 'error' | 'attempt' | 'run' | 'kind'> | undefined,
+  reason: string | undefined,
+  host: Pick<TaskHost, 'wallTimeAt'>,
+): Promise<void> {
+  const { topic } = delivery.message;
+  const pattern = typeof target.pattern === 'function' ? target.pattern(topic) : target.pattern;
+  const record = deadLetterOf(target.client, delivery, failure, reason, host.wallTimeAt(delivery.receivedAt));
+  await lastValueFrom(target.client.emit(pattern, record), { defaultValue: undefined });
+}
+
+function holdReason(failure: Failure): HoldReason {
+  const verdict = sinkVerdict(failure);
+  return verdict === 'down' ? 'sink' : verdict === 'message' ? 'message' : 'handler';
+}
+
+/** What Nest would tell a requester: what an RpcException carries, and nothing of other errors. */
+function replyError({ error, masked }: Failure): unknown {
+  if (masked) return error;
+  return error instanceof RpcException ? error.getError() : { status: 'error', message: 'Internal server error' };
+}
+
+function text(error: unknown): string {
+  if (error instanceof Error) return error.message;
+  return typeof error === 'object' && error !== null && 'message' in error ? String(error.message) : String(error);
+}

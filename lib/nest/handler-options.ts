@@ -1,0 +1,161 @@
+import { OptionsError, TransportError } from '../errors.js';
+import { type MqttMessage, type Qos } from '../mqtt/index.js';
+import {
+  type FailureFunction,
+  type FailurePolicy,
+  type FailurePolicyOptions,
+  resolveFailurePolicy,
+} from './failure-policy.js';
+
+/** Makes the first argument of a handler from a message; may return a promise. What it throws is an undecodable payload. */
+export type PayloadDecoder = (payload: Buffer, message: MqttMessage) => unknown;
+
+/**
+ * What a handler gets as its data:
+ * - `raw` (default): the payload bytes, a `Buffer`
+ * - `text`: UTF-8 (invalid bytes are an undecodable payload)
+ * - `json`: the parsed JSON text; an object is never taken for a Nest envelope
+ * - a function
+ */
+export type PayloadFormat = 'raw' | 'text' | 'json' | PayloadDecoder;
+
+/** One run for many messages. */
+export interface BatchOptions {
+  /** Messages of a full batch, 1 to the strategy's `concurrency`. */
+  readonly size: number;
+  /** How long the first message of a batch waits for others, in ms. */
+  readonly delay: number;
+}
+
+/** What `@MqttEvent()` and `@MqttRequest()` take besides the pattern; `@EventPattern()`'s extras may have the same keys. */
+export interface MqttHandlerOptions {
+  /** QoS of the subscription: 0, 1 or 2. Default: the strategy's `qos` (1). */
+  readonly qos?: Qos;
+  /** Subscribes as `$share/<group>/<filter>`; `false`: not shared, whatever the strategy's `sharedGroup` says. */
+  readonly sharedGroup?: string | false;
+  /** MQTT 5: messages that this client published are not sent to it. Default false. */
+  readonly noLocal?: boolean;
+  /** MQTT 5: the retain flag stays as it was published. Default false. */
+  readonly retainAsPublished?: boolean;
+  /** MQTT 5: stored retained messages are sent 0 at every subscribe, 1 at a new subscription only, 2 never. Default 0. */
+  readonly retainHandling?: 0 | 1 | 2;
+  /** `skip`: messages with the retain flag do not run this handler. Default `deliver`. */
+  readonly retained?: 'deliver' | 'skip';
+  /** Default: the strategy's `payload`. */
+  readonly payload?: PayloadFormat;
+  /** ms; 0 = none. Default: the strategy's `handlerTimeout`. */
+  readonly handlerTimeout?: number;
+  /** ms; 0 = none. Default: the strategy's `detachTimeout`. */
+  readonly detachTimeout?: number;
+  /** Default: the strategy's `failure`. */
+  readonly failure?: FailurePolicyOptions | FailureFunction;
+  /** For event handlers: data and results are arrays, the context is an `MqttBatchContext`. */
+  readonly batch?: BatchOptions;
+  /**
+   * For request handlers: when the request is acknowledged. `onSuccess` (default): after the last reply was accepted by
+   * the broker. `onFirstReply`: after the first, for streams without an end.
+   */
+  readonly acknowledge?: 'onSuccess' | 'onFirstReply';
+}
+
+export interface ResolvedHandlerOptions {
+  readonly qos: Qos;
+  readonly subscription: { noLocal?: boolean; retainAsPublished?: boolean; retainHandling?: 0 | 1 | 2 };
+  readonly retained: 'deliver' | 'skip';
+  /** `undefined`: the bytes as they are. */
+  readonly decode: PayloadDecoder | undefined;
+  readonly handlerTimeout: number;
+  readonly detachTimeout: number;
+  readonly failure: FailurePolicy;
+  readonly batch: BatchOptions | undefined;
+  readonly acknowledge: 'onSuccess' | 'onFirstReply';
+}
+
+/** What a handler takes from its strategy where it says nothing itself. */
+export interface HandlerDefaults {
+  readonly qos: Qos;
+  readonly payload: PayloadFormat;
+  readonly handlerTimeout: number;
+  readonly detachTimeout: number;
+  readonly failure: FailurePolicy;
+  readonly concurrency: number;
+}
+
+/** @throws OptionsError naming the handler and the option */
+export function resolveHandlerOptions(
+  extras: Readonly<Record<string, unknown>>,
+  defaults: HandlerDefaults,
+  path: string,
+): ResolvedHandlerOptions {
+  // Nest's documentation shows `{ extras: { qos: 2 } }`, Nest's code reads `{ qos: 2 }`: both are understood here.
+  const nested = typeof extras['extras'] === 'object' && extras['extras'] !== null ? extras['extras'] : {};
+  const given = { ...nested, ...extras } as MqttHandlerOptions;
+  oneOf(given.qos, [0, 1, 2], `${path}.qos`);
+  oneOf(given.retained, ['deliver', 'skip'], `${path}.retained`);
+  oneOf(given.retainHandling, [0, 1, 2], `${path}.retainHandling`);
+  oneOf(given.acknowledge, ['onSuccess', 'onFirstReply'], `${path}.acknowledge`);
+  milliseconds(given.handlerTimeout, `${path}.handlerTimeout`);
+  milliseconds(given.detachTimeout, `${path}.detachTimeout`);
+  if (given.batch !== undefined) checkBatch(given.batch, defaults.concurrency, `${path}.batch`);
+  return {
+    qos: given.qos ?? defaults.qos,
+    subscription: {
+      ...(given.noLocal !== undefined && { noLocal: given.noLocal }),
+      ...(given.retainAsPublished !== undefined && { retainAsPublished: given.retainAsPublished }),
+      ...(given.retainHandling !== undefined && { retainHandling: given.retainHandling }),
+    },
+    retained: given.retained ?? 'deliver',
+    decode: payloadDecoder(given.payload ?? defaults.payload, `${path}.payload`),
+    handlerTimeout: given.handlerTimeout ?? defaults.handlerTimeout,
+    detachTimeout: given.detachTimeout ?? defaults.detachTimeout,
+    failure: resolveFailurePolicy(given.failure, `${path}.failure`, defaults.failure),
+    batch: given.batch,
+    acknowledge: given.acknowledge ?? 'onSuccess',
+  };
+}
+
+/** @throws OptionsError for an unknown format */
+export function payloadDecoder(format: PayloadFormat, path: string): PayloadDecoder | undefined {
+  if (typeof format === 'function') return format;
+  oneOf(format, ['raw', 'text', 'json'], path, ' or a function');
+  return format === 'raw' ? undefined : format === 'text' ? decodeText : decodeJson;
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+function decodeText(payload: Buffer): string {
+  return utf8.decode(payload);
+}
+
+function decodeJson(payload: Buffer): unknown {
+  if (payload.length === 0) {
+    throw new TransportError('ERR_SERIALIZATION', 'The payload is empty, which is not a JSON text');
+  }
+  return JSON.parse(payload.toString('utf8'));
+}
+
+function checkBatch(batch: BatchOptions, concurrency: number, path: string): void {
+  if (!(Number.isInteger(batch.size) && batch.size >= 1 && batch.size <= concurrency)) {
+    throw new OptionsError(
+      `${path}.size`,
+      `a whole number from 1 to the strategy's concurrency (${concurrency})`,
+      String(batch.size),
+    );
+  }
+  if (!(batch.delay > 0)) throw new OptionsError(`${path}.delay`, 'milliseconds > 0', String(batch.delay));
+}
+
+function milliseconds(value: unknown, path: string): void {
+  if (value !== undefined && !(typeof value === 'number' && value >= 0)) {
+    throw new OptionsError(path, 'milliseconds >= 0 (0 = none)', String(value));
+  }
+}
+
+function oneOf(value: unknown, allowed: readonly unknown[], path: string, also = ''): void {
+  if (value !== undefined && !allowed.includes(value)) {
+    const names = allowed.map((item) => (typeof item === 'string' ? `'${item}'` : String(item)));
+    const received =
+      typeof value === 'string' ? `'${value}'` : typeof value === 'number' ? String(value) : typeof value;
+    throw new OptionsError(path, names.join(', ') + also, received);
+  }
+}

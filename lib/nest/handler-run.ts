@@ -1,0 +1,355 @@
+import { isObservable, type Observable, type Unsubscribable } from 'rxjs';
+import { LocalProtocolError, TimeoutError, TransportError } from '../errors.js';
+import { Deadline } from './deadline-queue.js';
+import { type DeliveryTask } from './delivery-task.js';
+import { DetachedHandle } from './detached-handle.js';
+import { type EmitScope } from './emit-scope.js';
+import { type Failure } from './failure-policy.js';
+import { type HandlerEntry } from './handler-registry.js';
+import { cancelOutcome, type OutcomeSink, runHandler } from './handler-outcome.js';
+import {
+  type DetachedDelivery,
+  type DetachOptions,
+  type Directive,
+  MqttMessageContext,
+  type RunControl,
+} from './mqtt-message.context.js';
+import { type ReplyStream } from './reply-stream.js';
+
+/**
+ * One run of one handler for one delivery: from the decoded payload to the end of everything it started. It ended well
+ * when the handler's result is complete, its emits have their receipts, its `waitUntil` work is done, its replies are
+ * accepted and its detached handle, if it took one, was acknowledged. It is its own entry in the deadline queue.
+ */
+export class HandlerRun extends Deadline implements OutcomeSink, RunControl {
+  outcome: Unsubscribable | undefined = undefined;
+  context!: MqttMessageContext;
+  reply: ReplyStream | undefined = undefined;
+  /** What the handler asked for instead of what the failure policy says. */
+  directive: Directive | undefined = undefined;
+  /** Its handler has ended while its detached handle is open: it needs no running place. */
+  parked = false;
+
+  private startedAt = 0;
+  private limit = 0;
+  private handlerEnded = false;
+  private ended = false;
+  private holds = 0;
+  private problem: { error: unknown; kind: Failure['kind']; masked: boolean } | undefined = undefined;
+  private recorded: { error: unknown } | undefined = undefined;
+  private scope: EmitScope | undefined = undefined;
+  private awaitingScope = false;
+  private handle: DetachedHandle | undefined = undefined;
+  private controller: AbortController | undefined = undefined;
+
+  constructor(
+    readonly task: DeliveryTask,
+    readonly entry: HandlerEntry,
+  ) {
+    super();
+  }
+
+  get run(): number {
+    return this.task.run;
+  }
+
+  get failed(): boolean {
+    return this.problem !== undefined || this.directive !== undefined;
+  }
+
+  start(): void {
+    const { task, entry } = this;
+    const { host } = task;
+    this.context = new MqttMessageContext(task.delivery, entry.filter, this, host.wallTimeAt);
+    const { failure, handlerTimeout, decode } = entry.options;
+    this.limit = failure.perAttemptTimeout ?? handlerTimeout;
+    if (this.limit > 0) {
+      this.startedAt = host.clock.now();
+      host.deadlines.add(this, this.startedAt, this.limit);
+    }
+    const { message } = task.delivery;
+    if (entry.isEvent && decode === undefined) {
+      this.invoke(message.payload);
+      return;
+    }
+    try {
+      if (!entry.isEvent) {
+        this.reply = host.openReply(this);
+        if (this.reply !== undefined && host.isExpired(task.delivery)) {
+          this.expire();
+          return;
+        }
+      }
+      const data = this.reply?.data?.() ?? (decode === undefined ? message.payload : decode(message.payload, message));
+      if (isPromiseLike(data)) {
+        data.then(
+          (value) => this.invoke(value),
+          (error: unknown) => this.undecodable(error),
+        );
+      } else {
+        this.invoke(data);
+      }
+    } catch (error) {
+      this.undecodable(error);
+    }
+  }
+
+  /** What a policy sees. Only after `failed`. */
+  describeFailure(): Failure {
+    const { task, entry } = this;
+    const { delivery, host } = task;
+    const { error, kind, masked } = this.problem ?? { error: undefined, kind: 'handler', masked: false };
+    return {
+      error,
+      kind,
+      masked,
+      handler: entry.name,
+      pattern: entry.filter,
+      topic: delivery.message.topic,
+      qos: delivery.message.qos,
+      attempt: delivery.attempt,
+      run: task.run,
+      ageMs: host.clock.now() - delivery.receivedAt,
+      request: this.reply !== undefined,
+    };
+  }
+
+  // What the handler's result says (OutcomeSink).
+
+  handlerValue(value: unknown): void {
+    if (!this.handlerEnded) this.reply?.next(value);
+  }
+
+  handlerSucceeded(): void {
+    if (this.handlerEnded) {
+      this.late();
+      return;
+    }
+    this.handlerEnded = true;
+    if (this.ended) {
+      this.reply?.complete();
+      return;
+    }
+    // The common case: nothing else of this run is open.
+    if (this.scope === undefined && this.holds === 0 && this.handle === undefined && this.reply === undefined)
+      this.end();
+    else {
+      if (this.handle === undefined && !this.failed) this.reply?.complete();
+      this.check();
+    }
+  }
+
+  handlerFailed(error: unknown): void {
+    if (this.handlerEnded) {
+      this.late();
+      return;
+    }
+    this.handlerEnded = true;
+    if (this.ended) {
+      void this.reply?.error(error);
+      return;
+    }
+    if (this.handle?.pending === true) this.handle.close();
+    this.problem ??= {
+      error: this.recorded === undefined ? error : this.recorded.error,
+      kind: 'handler',
+      masked: this.recorded === undefined,
+    };
+    this.check();
+  }
+
+  /** The handler's time or the detached handle's time is over. While an emit is pending the clock stands still. */
+  override onDeadline(now: number): void {
+    const limit = this.parked ? this.handle!.timeout : this.limit;
+    const stopped = this.scope?.stoppedMs(now) ?? 0;
+    const left = this.startedAt + stopped + limit - now;
+    if (!this.parked && left > 0) {
+      this.task.host.deadlines.add(this, now, left);
+      return;
+    }
+    const what = this.parked ? 'its detached handle was not used' : 'not finished';
+    const { topic } = this.task.delivery.message;
+    this.problem ??= {
+      error: new TimeoutError(`${this.entry.name} on '${topic}': ${what} within ${limit} ms`, limit, {
+        code: 'ERR_HANDLER_TIMEOUT',
+      }),
+      kind: 'timeout',
+      masked: false,
+    };
+    this.task.host.stats.timedOut += 1;
+    this.abandonHandler(this.problem.error);
+    this.check();
+  }
+
+  // What the context asks for (RunControl).
+
+  get signal(): AbortSignal {
+    if (this.controller === undefined) {
+      this.controller = new AbortController();
+      const { abortReason } = this.task.host;
+      if (abortReason !== undefined) this.controller.abort(abortReason);
+      else if (this.ended) this.controller.abort(new TransportError('ERR_ABORTED', 'The run of the handler is over'));
+      else this.task.host.abortable.add(this);
+    }
+    return this.controller.signal;
+  }
+
+  /** The end of `shutdownTimeout`, or `destroy()`. */
+  abort(reason: unknown): void {
+    this.controller?.abort(reason);
+    if (this.ended) cancelOutcome(this);
+  }
+
+  waitUntil(work: PromiseLike<unknown> | Observable<unknown>): void {
+    if (this.ended) throw new LocalProtocolError('waitUntil(): the run of the handler is over');
+    this.holds += 1;
+    const done = (): void => {
+      this.holds -= 1;
+      this.check();
+    };
+    const failed = (error: unknown): void => {
+      this.problem ??= { error, kind: 'handler', masked: false };
+      done();
+    };
+    if (isObservable(work)) work.subscribe({ error: failed, complete: done });
+    else work.then(done, failed);
+  }
+
+  detach(options: DetachOptions): DetachedDelivery {
+    if (this.ended || this.handlerEnded) throw new LocalProtocolError('detach(): the run of the handler is over');
+    if (this.handle !== undefined) throw new LocalProtocolError('detach(): the run has its handle already');
+    const { timeout = this.entry.options.detachTimeout } = options;
+    if (!(timeout >= 0)) throw new LocalProtocolError(`detach(): expected timeout in ms >= 0, received ${timeout}`);
+    this.handle = new DetachedHandle(timeout, (failure) => this.handleUsed(failure));
+    return this.handle;
+  }
+
+  direct(directive: Directive): void {
+    if (!this.ended) this.directive = directive;
+  }
+
+  recordFailure(error: unknown): void {
+    this.recorded = { error };
+  }
+
+  /** @internal a reply was accepted, or cannot be delivered now (`failure`). */
+  replyProgress(failure: { error: unknown } | undefined): void {
+    if (failure !== undefined) this.problem ??= { error: failure.error, kind: 'handler', masked: false };
+    if (this.entry.options.acknowledge === 'onFirstReply' && !this.ended && !this.failed && this.reply!.accepted > 0) {
+      this.end();
+      // The stream goes on by itself; only shutdown ends it.
+      if (!this.handlerEnded) this.task.host.abortable.add(this);
+    }
+    this.check();
+  }
+
+  private invoke(data: unknown): void {
+    if (this.handlerEnded) return;
+    const { host } = this.task;
+    const { callback } = this.entry;
+    const scope = host.openScope(this.entry.name);
+    if (scope === undefined) {
+      runHandler(callback, data, this.context, host.hooks, this);
+    } else {
+      this.scope = scope;
+      scope.run(() => runHandler(callback, data, this.context, host.hooks, this));
+    }
+  }
+
+  private undecodable(error: unknown): void {
+    if (this.handlerEnded) return;
+    this.handlerEnded = true;
+    const { topic } = this.task.delivery.message;
+    const text = error instanceof Error ? error.message : String(error);
+    this.problem = {
+      error: new TransportError('ERR_SERIALIZATION', `The payload on '${topic}' could not be decoded: ${text}`, {
+        cause: error,
+      }),
+      kind: 'undecodable',
+      masked: false,
+    };
+    this.check();
+  }
+
+  /** The requester has given up: nobody reads the reply [MQTT5 3.3.2.3.3]. */
+  private expire(): void {
+    this.task.host.stats.expired += 1;
+    this.handlerEnded = true;
+    this.reply = undefined;
+    this.check();
+  }
+
+  private handleUsed(failure: { error: unknown } | undefined): void {
+    if (failure !== undefined) this.problem ??= { error: failure.error, kind: 'handler', masked: false };
+    this.handlerEnded = true;
+    if (!this.failed) this.reply?.complete();
+    this.check();
+  }
+
+  /** Nothing that the handler does from now on counts; what it left open is ended, unwritten emits are cancelled. */
+  private abandonHandler(reason: unknown): void {
+    this.handlerEnded = true;
+    this.handle?.close();
+    this.controller?.abort(reason);
+    cancelOutcome(this);
+    this.scope?.cancelUnwritten();
+  }
+
+  /** Ends the run if nothing of it is open any more. */
+  private check(): void {
+    if (!this.handlerEnded || this.ended) return;
+    if (this.problem === undefined) {
+      if (this.handle?.pending === true) {
+        this.park();
+        return;
+      }
+      if (this.holds > 0 || (this.directive === undefined && this.reply?.pending === true)) return;
+    }
+    // Written emits are awaited also after a failure: a retry must not overtake them.
+    if (this.scope !== undefined && this.scope.pending > 0) {
+      if (this.awaitingScope) return;
+      this.awaitingScope = true;
+      this.scope.whenIdle(() => {
+        this.awaitingScope = false;
+        this.check();
+      });
+      return;
+    }
+    const emit = this.scope?.failure();
+    if (emit !== undefined && (this.problem === undefined || this.problem.masked)) {
+      this.problem = { error: emit.error, kind: 'emit', masked: false };
+    }
+    this.end();
+  }
+
+  private park(): void {
+    if (this.parked) return;
+    this.parked = true;
+    const { host } = this.task;
+    const { timeout } = this.handle!;
+    host.deadlines.remove(this);
+    if (timeout > 0) {
+      this.startedAt = host.clock.now();
+      host.deadlines.add(this, this.startedAt, timeout);
+    }
+    this.task.runParked();
+  }
+
+  private end(): void {
+    this.ended = true;
+    const { host } = this.task;
+    if (this.lane !== undefined) host.deadlines.remove(this);
+    if (this.controller !== undefined) host.abortable.delete(this);
+    this.scope?.close();
+    this.handle?.close();
+    this.task.runEnded(this);
+  }
+
+  private late(): void {
+    this.task.host.stats.lateCompletions += 1;
+  }
+}
+
+function isPromiseLike(value: unknown): value is PromiseLike<unknown> {
+  return typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function';
+}

@@ -1,0 +1,101 @@
+/**
+ * - `up`: working, or not used yet
+ * - `degraded`: working, but somebody should look
+ * - `down`: messages wait for something that is not there
+ */
+export type HealthStatus = 'up' | 'degraded' | 'down';
+
+/** How one part is. `details` are plain values without secrets, for a health page. */
+export interface ComponentHealth {
+  readonly status: HealthStatus;
+  /** Why it is not `up`. */
+  readonly reason?: string;
+  readonly details: Readonly<Record<string, string | number | boolean>>;
+}
+
+/** A strategy or a proxy of this package, or something of yours. */
+export interface HealthSource {
+  health(): ComponentHealth;
+}
+
+export interface HealthReport {
+  /** The worst of the parts. */
+  readonly status: HealthStatus;
+  readonly parts: Readonly<Record<string, ComponentHealth>>;
+}
+
+/** What a Terminus health indicator gives. */
+export type IndicatorResult<Key extends string = string> = {
+  [K in Key]: { status: 'up' | 'down' } & Record<string, unknown>;
+};
+
+/** What is used of Terminus' `HealthIndicatorService`. */
+export interface IndicatorService {
+  check<Key extends string>(
+    key: Key,
+  ): {
+    up(data: Record<string, unknown>): unknown;
+    down(data: Record<string, unknown>): unknown;
+  };
+}
+
+/**
+ * The health of strategies and proxies, for a readiness probe (a liveness probe would restart a process that is only
+ * waiting for its broker).
+ *
+ * ```ts
+ * const health = new MqttPulsarHealth({ mqtt: strategy, pulsar: pulsarProxy });
+ * health.check();                                        // never throws, never waits
+ * terminus.check([() => health.isHealthy('messaging')]); // @nestjs/terminus, which is no dependency of this package
+ * ```
+ */
+export class MqttPulsarHealth {
+  constructor(private readonly sources: Readonly<Record<string, HealthSource>>) {}
+
+  /** Never throws: a part that cannot be asked is `down`. */
+  check(): HealthReport {
+    const parts = Object.fromEntries(Object.entries(this.sources).map(([name, source]) => [name, ask(source)]));
+    const statuses = Object.values(parts).map(({ status }) => status);
+    const status = statuses.includes('down') ? 'down' : statuses.includes('degraded') ? 'degraded' : 'up';
+    return { status, parts };
+  }
+
+  /**
+   * A Terminus indicator: `degraded` counts as up.
+   *
+   * @param key the name in the result
+   */
+  isHealthy<Key extends string>(key: Key): IndicatorResult<Key> {
+    const { status, parts } = this.check();
+    const entry = { ...flatten(parts), status: status === 'down' ? 'down' : 'up' };
+    return { [key]: entry } as unknown as IndicatorResult<Key>;
+  }
+
+  /** The same through Terminus' own service. */
+  indicate<Service extends IndicatorService>(
+    service: Service,
+    key: string,
+  ): ReturnType<ReturnType<Service['check']>['up' | 'down']> {
+    const { status, parts } = this.check();
+    const indicator = service.check(key);
+    type Result = ReturnType<ReturnType<Service['check']>['up' | 'down']>;
+    return (status === 'down' ? indicator.down(flatten(parts)) : indicator.up(flatten(parts))) as Result;
+  }
+}
+
+function ask(source: HealthSource): ComponentHealth {
+  try {
+    return source.health();
+  } catch (error) {
+    return { status: 'down', reason: error instanceof Error ? error.message : String(error), details: {} };
+  }
+}
+
+function flatten(parts: HealthReport['parts']): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(parts).map(([name, { status, reason, details }]) => [
+      name,
+      { status, ...(reason !== undefined && { reason }), ...details },
+    ]),
+  );
+}

@@ -1,0 +1,416 @@
+import { Logger } from '@nestjs/common';
+import { type CustomTransportStrategy, type MessageHandler, type MsPattern, Server } from '@nestjs/microservices';
+import { TransportError } from '../errors.js';
+import {
+  assertGranted,
+  MqttClient,
+  type MqttClientEvents,
+  type MqttDelivery,
+  type MqttMessage,
+} from '../mqtt/index.js';
+import { type Clock, systemClock } from '../net/clock.js';
+import { type DeliveryEvent, mqttDeliveryChannel } from '../observability/channels.js';
+import { DeadlineQueue } from './deadline-queue.js';
+import { mqttTransportId } from './decorators.js';
+import { DeliveryGate } from './delivery-gate.js';
+import { DeliveryScope, proxiesExist } from './delivery-scope.js';
+import { DeliveryTask } from './delivery-task.js';
+import { type EmitScope } from './emit-scope.js';
+import { type Failure } from './failure-policy.js';
+import { type FailureHost, FailureSettlement } from './failure-settlement.js';
+import { resolveHandlerOptions } from './handler-options.js';
+import { type ProcessingHooks } from './handler-outcome.js';
+import { HandlerRegistry } from './handler-registry.js';
+import { type HandlerRun } from './handler-run.js';
+import { MqttMessageContext } from './mqtt-message.context.js';
+import {
+  type MqttServerOptions,
+  resolveMqttServerOptions,
+  type ResolvedMqttServerOptions,
+  withServerNames,
+} from './mqtt-server-options.js';
+import { stripShare } from './overlap.js';
+import { type HoldReason, Redelivery } from './redelivery.js';
+import { openReply } from './reply-opening.js';
+import { type ReplyStream } from './reply-stream.js';
+import { newServerStats } from './server-stats.js';
+import { Shutdown } from './shutdown.js';
+import { type MqttServerStats } from './task-host.js';
+import { UnmatchedMessages } from './unmatched.js';
+
+/** `stalled`: failed messages are held and use up the window. `halted`: a policy stopped the intake. */
+export type MqttServerStatus = 'connecting' | 'connected' | 'reconnecting' | 'stalled' | 'halted' | 'closed' | 'failed';
+
+export type MqttServerEvents = { [K in keyof MqttClientEvents]: (payload: MqttClientEvents[K]) => void };
+
+/**
+ * Receives over MQTT and acknowledges each message to the broker only after its handlers have succeeded: their results are
+ * complete, and what they emitted through a proxy of this package is stored.
+ *
+ * ```ts
+ * const app = await NestFactory.createMicroservice(AppModule, {
+ *   strategy: new MqttServerStrategy({ url: 'mqtt://localhost:1883', clientId: 'ingest-1' }),
+ * });
+ * ```
+ */
+export class MqttServerStrategy
+  extends Server<MqttServerEvents, MqttServerStatus>
+  implements CustomTransportStrategy, FailureHost
+{
+  override readonly transportId: symbol;
+  // Failures are reported here, by topic and attempt; Nest need not log them a second time (Nest 12).
+  override readonly propagatesEventHandlerErrors = true;
+  override readonly logger = new Logger('MqttServerStrategy');
+
+  readonly client: MqttClient;
+  readonly clock: Clock;
+  readonly gate: DeliveryGate<DeliveryTask>;
+  readonly deadlines: DeadlineQueue;
+  readonly stats: MqttServerStats = newServerStats();
+  readonly abortable = new Set<HandlerRun>();
+  readonly wallTimeAt: (monotonic: number) => number;
+  openRounds = 0;
+  hooks: ProcessingHooks | undefined = undefined;
+  abortReason: unknown = undefined;
+
+  private readonly options: ResolvedMqttServerOptions;
+  private readonly registry = new HandlerRegistry();
+  private readonly redelivery: Redelivery;
+  private readonly settlement: FailureSettlement;
+  private readonly shutdown: Shutdown;
+  private readonly unmatched: UnmatchedMessages;
+  private halted = false;
+  private intakeStopped = false;
+
+  /** @throws OptionsError before anything connects */
+  constructor(options: MqttServerOptions) {
+    super();
+    const { server, client } = resolveMqttServerOptions(options);
+    this.options = server;
+    this.clock = client.clock ?? systemClock;
+    try {
+      this.client = new MqttClient(client);
+    } catch (error) {
+      throw withServerNames(error);
+    }
+    this.transportId = mqttTransportId(server.name);
+    this.gate = new DeliveryGate(server.concurrency);
+    this.deadlines = new DeadlineQueue(this.clock);
+    this.wallTimeAt = (monotonic) => this.clock.wallTime() - this.clock.now() + monotonic;
+    this.settlement = new FailureSettlement(this);
+    this.redelivery = new Redelivery(
+      {
+        clock: this.clock,
+        deadlines: this.deadlines,
+        reconnect: (held) => this.reconnectFor(held),
+        rerun: (task) => this.again(task),
+        heldChanged: () => this.heldChanged(),
+      },
+      server.redeliverAfter,
+    );
+    this.unmatched = new UnmatchedMessages(this, server.unmatched, server.deadLetter);
+    this.shutdown = new Shutdown(this, server.shutdownTimeout);
+    this.initializeSerializer({});
+    this.initializeDeserializer({});
+  }
+
+  /** 5 or 4 (3.1.1) once connected. */
+  get protocolVersion(): 4 | 5 | undefined {
+    return this.client.protocolVersion;
+  }
+
+  get deadLetter(): ResolvedMqttServerOptions['deadLetter'] {
+    return this.options.deadLetter;
+  }
+
+  /** What a health check needs; never throws. */
+  health(): { readonly status: 'up' | 'down'; readonly details: Record<string, unknown> } {
+    const { state, server } = this.client.status;
+    const oldest = this.client.oldestUnacknowledged();
+    const up = state === 'connected' && this.redelivery.size === 0 && this.unmatched.held === 0 && !this.halted;
+    return {
+      status: up ? 'up' : 'down',
+      details: {
+        connection: state,
+        server,
+        running: this.gate.runningCount,
+        waiting: this.gate.waitingCount,
+        held: this.redelivery.size + this.unmatched.held,
+        window: this.client.window,
+        halted: this.halted,
+        ...(oldest !== undefined && {
+          oldestUnacknowledged: { topic: oldest.delivery.message.topic, ageMs: oldest.ageMs },
+        }),
+      },
+    };
+  }
+
+  override addHandler(
+    pattern: MsPattern,
+    callback: MessageHandler,
+    isEventHandler = false,
+    extras: Record<string, unknown> = {},
+  ): void {
+    const subscribed = this.normalizePattern(pattern);
+    const { handlerName, ...given } = extras;
+    const options = resolveHandlerOptions(given, this.options, `handlers['${subscribed}']`);
+    const group = (given['sharedGroup'] as string | false | undefined) ?? this.options.sharedGroup ?? false;
+    const filter = stripShare(subscribed);
+    callback.isEventHandler = isEventHandler;
+    callback.extras = extras;
+    this.registry.add({
+      filter,
+      subscription: filter === subscribed && group !== false ? `$share/${group}/${filter}` : subscribed,
+      name: typeof handlerName === 'string' ? handlerName : `handler of '${subscribed}'`,
+      isEvent: isEventHandler,
+      callback,
+      options,
+      identifier: undefined,
+    });
+    // For those who look at getHandlers(); routing does not use it.
+    if (!this.messageHandlers.has(subscribed)) this.messageHandlers.set(subscribed, callback);
+  }
+
+  override setOnProcessingStartHook(hook: Parameters<Server['setOnProcessingStartHook']>[0]): void {
+    super.setOnProcessingStartHook(hook);
+    this.hooks = { end: this.hooks?.end, transportId: this.transportId, start: hook };
+  }
+
+  override setOnProcessingEndHook(hook: Parameters<Server['setOnProcessingEndHook']>[0]): void {
+    super.setOnProcessingEndHook(hook);
+    this.hooks = { start: this.hooks?.start, transportId: this.transportId, end: hook };
+  }
+
+  listen(callback: (error?: unknown, ...rest: unknown[]) => void): void {
+    this.client.onDelivery = (delivery) => this.onDelivery(delivery);
+    this.client.onDropped = (delivery) => this.onDropped(delivery);
+    this.client.on('status', () => this.publishStatus());
+    this.client.on('warning', ({ message }) => this.logger.warn(message));
+    this.client.on('error', (error) => this.logger.error(error.message));
+    this.client.on('sessionLost', ({ orphaned }) =>
+      this.logger.error(
+        `The broker has lost our session: what it had queued for us is gone. ${orphaned} unacknowledged messages are here and go on.`,
+      ),
+    );
+    this.start().then(
+      () => callback(),
+      (error: unknown) => callback(error),
+    );
+  }
+
+  on<K extends keyof MqttServerEvents>(event: K, listener: MqttServerEvents[K]): () => void {
+    return this.client.on(event, listener as (payload: MqttClientEvents[K]) => void);
+  }
+
+  /** The MQTT client. */
+  unwrap<T>(): T {
+    return this.client as T;
+  }
+
+  /** Stops intake, lets running handlers finish up to `shutdownTimeout`, acknowledges, disconnects. The session stays. */
+  close(): Promise<void> {
+    return this.shutdown.close();
+  }
+
+  /** Stops intake and resolves when nothing runs any more; `resume()` takes it back. */
+  drain(): Promise<void> {
+    this.pause();
+    return this.shutdown.idle();
+  }
+
+  /** Nothing new starts; what runs goes on. */
+  pause(): void {
+    this.gate.pause();
+    this.client.pauseIntake();
+    this.intakeStopped = true;
+  }
+
+  /** Ends `pause()`, `drain()` and a halt. */
+  resume(): void {
+    this.halted = false;
+    this.intakeStopped = false;
+    this.client.resumeIntake();
+    this.gate.resume();
+    this.publishStatus();
+  }
+
+  // What the tasks ask for (TaskHost, FailureHost).
+
+  openScope(handler: string): EmitScope | undefined {
+    return proxiesExist() ? new DeliveryScope(handler, this.clock) : undefined;
+  }
+
+  isExpired(delivery: MqttDelivery): boolean {
+    const seconds = delivery.message.properties?.messageExpiryInterval;
+    return seconds !== undefined && this.clock.now() - delivery.receivedAt >= seconds * 1000;
+  }
+
+  openReply(run: HandlerRun): ReplyStream | undefined {
+    return openReply(run, this.options.envelope, this.client, this.stats);
+  }
+
+  succeeded(task: DeliveryTask): void {
+    this.settle(task, 'succeeded');
+  }
+
+  failed(task: DeliveryTask, runs: readonly HandlerRun[]): void {
+    if (this.shutdown.isClosing) this.keep(task);
+    else this.settlement.failed(task, runs);
+    this.shutdown.check();
+  }
+
+  settle(task: DeliveryTask, outcome: 'succeeded' | 'discarded' | 'rejected' | 'deadLettered', reasonCode = 0): void {
+    this.stats[outcome] += 1;
+    if (mqttDeliveryChannel.hasSubscribers)
+      this.report(task.delivery, outcome === 'succeeded' ? 'acknowledged' : outcome);
+    this.client.acknowledge(task.delivery, reasonCode);
+    this.gate.release(task);
+    if (task.held) {
+      task.held = false;
+      this.redelivery.succeeded();
+    }
+    if (this.shutdown.isClosing) this.shutdown.check();
+  }
+
+  hold(task: DeliveryTask, reason: HoldReason, failure: Failure): void {
+    this.stats.held += 1;
+    if (mqttDeliveryChannel.hasSubscribers) this.report(task.delivery, 'failed', failure.error);
+    this.keep(task);
+    if (this.shutdown.isClosing) return;
+    this.redelivery.hold(task, reason);
+    this.logger.error(
+      `Held: a message on '${failure.topic}' is not acknowledged, age ${Math.round(failure.ageMs)} ms, attempt ${failure.attempt}; ` +
+        `${this.redelivery.size} held, they use up the broker's window`,
+    );
+  }
+
+  halt(task: DeliveryTask, failure: Failure): void {
+    this.keep(task);
+    this.halted = true;
+    this.pause();
+    this.logger.error(
+      `Halted by the failure policy of ${failure.handler} for a message on '${failure.topic}': resume() goes on`,
+    );
+    this.publishStatus();
+  }
+
+  private async start(): Promise<void> {
+    try {
+      // Before the first connection: a resumed session delivers before anything is subscribed.
+      const wanted = this.registry.subscriptions();
+      await this.client.connect();
+      if (this.options.unsubscribe.length > 0) await this.client.unsubscribe(this.options.unsubscribe);
+      if (wanted.length > 0) {
+        assertGranted(await this.client.subscribe(wanted), { allowLower: this.options.allowLowerQos });
+      }
+      this.publishStatus();
+    } catch (error) {
+      this.client.destroy();
+      throw error;
+    }
+  }
+
+  private onDelivery(delivery: MqttDelivery): void {
+    this.stats.received += 1;
+    if (delivery.attempt > 1) {
+      const task = this.redelivery.take(delivery);
+      if (task !== undefined) {
+        this.again(task);
+        return;
+      }
+    }
+    const entries = this.registry.match(delivery.message);
+    if (entries === undefined) this.client.acknowledge(delivery);
+    else if (entries.length === 0) {
+      if (mqttDeliveryChannel.hasSubscribers) this.report(delivery, 'unmatched');
+      this.unmatched.take(delivery);
+    } else this.gate.enter(new DeliveryTask(this, delivery, entries, this.keyOf(delivery)));
+  }
+
+  /** A held delivery: the handlers that failed run again, as the next attempt. */
+  private again(task: DeliveryTask): void {
+    task.run = 0;
+    task.finals = undefined;
+    this.gate.enter(task);
+  }
+
+  /** Will not come back as this delivery: key and place are free. */
+  private onDropped(delivery: MqttDelivery): void {
+    const task = this.redelivery.take(delivery);
+    if (task !== undefined) {
+      this.gate.release(task);
+      this.heldChanged();
+    }
+  }
+
+  private keep(task: DeliveryTask): void {
+    this.client.fail(task.delivery);
+    this.gate.yieldSlot(task);
+  }
+
+  private keyOf(delivery: MqttDelivery): unknown {
+    const { order } = this.options;
+    if (order === 'none') return undefined;
+    if (order === 'topic') return delivery.message.topic;
+    return order(new MqttMessageContext(delivery, delivery.message.topic, undefined, this.wallTimeAt));
+  }
+
+  private reconnectFor(held: number): void {
+    this.stats.reconnects += 1;
+    const oldest = this.redelivery.oldest?.delivery;
+    this.logger.warn(
+      `Reconnecting to have ${held} failed messages sent again${oldest === undefined ? '' : `, the oldest on '${oldest.message.topic}'`}`,
+    );
+    this.client.reconnect(`${held} failed messages are to be sent again`);
+  }
+
+  /** @internal */
+  heldChanged(): void {
+    // A sink that is down stops every message: taking in more only fills memory and the window.
+    const stop = this.redelivery.sinkDown || this.halted;
+    if (stop !== this.intakeStopped && !this.shutdown.isClosing) {
+      this.intakeStopped = stop;
+      if (stop) this.client.pauseIntake();
+      else this.client.resumeIntake();
+    }
+    this.publishStatus();
+  }
+
+  private publishStatus(): void {
+    this._status$.next(this.currentStatus());
+  }
+
+  private currentStatus(): MqttServerStatus {
+    const { state } = this.client.status;
+    if (this.halted) return 'halted';
+    if (state === 'connected' || state === 'draining') {
+      return this.redelivery.size + this.unmatched.held > 0 ? 'stalled' : 'connected';
+    }
+    return state === 'idle' ? 'connecting' : state;
+  }
+
+  private report(delivery: MqttDelivery, outcome: DeliveryEvent['outcome'], error?: unknown): void {
+    const { topic, qos }: MqttMessage = delivery.message;
+    const event: DeliveryEvent = {
+      client: this.client.clientId,
+      topic,
+      qos,
+      attempt: delivery.attempt,
+      outcome,
+      ...(error !== undefined && { error }),
+    };
+    mqttDeliveryChannel.publish(event);
+  }
+
+  /** @internal what the shutdown needs */
+  stopTimers(): void {
+    this.redelivery.stop();
+    this.deadlines.clear();
+  }
+
+  /** @internal aborts what still runs */
+  abortRunning(reason: TransportError): void {
+    this.abortReason = reason;
+    for (const run of [...this.abortable]) run.abort(reason);
+  }
+}

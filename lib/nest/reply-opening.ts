@@ -1,0 +1,91 @@
+import { isTransportError, TransportError } from '../errors.js';
+import { type HandlerRun } from './handler-run.js';
+import { builtInReplyTopic } from './reply-protocol.js';
+import { builtInAddress, type ReplyAddress, ReplyStream, responseTopicAddress } from './reply-stream.js';
+import { type MqttServerStats, type MqttSession } from './task-host.js';
+
+/**
+ * Where the replies of a request go. `undefined`: the message asks for no answer, or for one that could not end (a Response
+ * Topic equal to the request's own topic would make every reply a request).
+ *
+ * @throws TransportError ERR_SERIALIZATION if Nest's envelope was asked for and is not there
+ */
+export function openReply(
+  run: HandlerRun,
+  envelope: 'nest' | undefined,
+  client: MqttSession,
+  stats: MqttServerStats,
+): ReplyStream | undefined {
+  const { topic, payload, qos, properties } = run.task.delivery.message;
+  if (envelope === 'nest') {
+    const { id, data } = parseEnvelope(payload);
+    if (id === undefined)
+      return new ReplyStream(
+        NOWHERE,
+        () => Promise.resolve(),
+        ignore,
+        ignore,
+        () => data,
+      );
+    return open(builtInAddress(builtInReplyTopic(topic), id), () => data);
+  }
+  const responseTopic = properties?.responseTopic;
+  if (responseTopic === undefined) return undefined;
+  if (responseTopic === topic) {
+    stats.replyFailed += 1;
+    return undefined;
+  }
+  return open(responseTopicAddress(responseTopic, properties?.correlationData, encodeReply));
+
+  function open(address: ReplyAddress, data?: () => unknown): ReplyStream {
+    return new ReplyStream(
+      address,
+      async (message) => {
+        await client.publish({ ...message, qos: qos === 0 ? 0 : 1 });
+        stats.replies += 1;
+      },
+      (failure) => run.replyProgress(failure),
+      () => {
+        stats.replyFailed += 1;
+      },
+      data,
+    );
+  }
+}
+
+const ignore = (): void => undefined;
+
+/** A message in Nest's envelope without an id is an event: nothing is published. */
+const NOWHERE: ReplyAddress = { encode: () => ({ topic: 'none', payload: Buffer.alloc(0) }) };
+
+function parseEnvelope(payload: Buffer): { id: string | undefined; data: unknown } {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(payload.toString('utf8'));
+  } catch (cause) {
+    throw new TransportError('ERR_SERIALIZATION', "the payload is not JSON, but envelope: 'nest' was asked for", {
+      cause,
+    });
+  }
+  if (typeof parsed !== 'object' || parsed === null || !('data' in parsed)) {
+    throw new TransportError('ERR_SERIALIZATION', "the payload has no 'data', but envelope: 'nest' was asked for");
+  }
+  const { id, data } = parsed as { id?: unknown; data: unknown };
+  return { id: typeof id === 'string' ? id : undefined, data };
+}
+
+/** Bytes as they are, text as UTF-8, everything else as JSON; `undefined` is an empty payload. */
+function encodeReply(value: unknown): Buffer {
+  if (value === undefined || value === null) return Buffer.alloc(0);
+  if (Buffer.isBuffer(value)) return value;
+  if (value instanceof Uint8Array) return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+  if (typeof value === 'string') return Buffer.from(value);
+  try {
+    return Buffer.from(JSON.stringify(value));
+  } catch (cause) {
+    if (isTransportError(cause)) throw cause;
+    throw new TransportError('ERR_SERIALIZATION', `a reply cannot be written as JSON: ${(cause as Error).message}`, {
+      cause,
+    });
+  }
+}
