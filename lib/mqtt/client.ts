@@ -7,8 +7,9 @@ import { parseMqttClientOptions } from './options.js';
 import { type Delivery, type MqttDelivery } from './protocol/delivery.js';
 import { type OutboundPublish } from './protocol/outbound-publish.js';
 import { MqttSession } from './protocol/session.js';
+import { REFUSED_PUBLISH, SubmittedPublish } from './publish-handle.js';
 import { settleJob, type Waiter } from './waiter.js';
-import { sessionConfig } from './session-config.js';
+import { randomClientId, sessionConfig } from './session-config.js';
 import {
   type CloseOptions,
   type ConnectResult,
@@ -28,12 +29,10 @@ import {
  * An MQTT 5 and 3.1.1 client in which every received message is acknowledged by its owner: `acknowledge(delivery)` in any
  * order, at any time, also after a reconnect.
  *
- * ```ts
- * const client = new MqttClient({ url: 'mqtt://localhost', clientId: 'ingest-1' });
- * client.onDelivery = (delivery) => store(delivery.message).then(() => client.acknowledge(delivery));
- * await client.connect();
- * await client.subscribe([{ filter: 'sensors/#', qos: 1 }]);
- * ```
+ *     const client = new MqttClient({ url: 'mqtt://localhost', clientId: 'ingest-1' });
+ *     client.onDelivery = (delivery) => store(delivery.message).then(() => client.acknowledge(delivery));
+ *     await client.connect();
+ *     await client.subscribe([{ filter: 'sensors/#', qos: 1 }]);
  */
 export class MqttClient {
   /**
@@ -62,9 +61,8 @@ export class MqttClient {
   constructor(options: MqttClientOptions) {
     this.options = parseMqttClientOptions(options);
     const { clock, clientId, ephemeral } = this.options;
-    const random = (): string => Math.floor(clock.random() * 2 ** 32).toString(36);
     const ownId = clientId === '' && ephemeral && options.clientId === undefined;
-    this.session = new MqttSession(sessionConfig(this.options, ownId ? `nmp-${random()}${random()}` : clientId));
+    this.session = new MqttSession(sessionConfig(this.options, ownId ? randomClientId(clock) : clientId));
     this.monitor = new ClientMonitor(this.session, this.options.clock);
     this.driver = new SessionDriver(
       this.session,
@@ -152,21 +150,24 @@ export class MqttClient {
       // Even a publish that is settled at once tells so later.
       if (this.session.hasOutputs) this.options.clock.endOfTurn(() => this.driver.run());
       else this.driver.run();
-      return { cancel: () => this.cancel(publish), get written() { return publish.written; } }; // prettier-ignore
+      return new SubmittedPublish(publish, this.cancel);
     } catch (error) {
       const failure = error instanceof Error ? error : new LocalProtocolError(String(error));
       this.options.clock.endOfTurn(() => callback(failure));
-      return { cancel: () => false, written: false };
+      return REFUSED_PUBLISH;
     }
   }
 
-  private cancel(publish: OutboundPublish): boolean {
+  private readonly cancel = (publish: OutboundPublish): boolean => {
     const cancelled = this.session.cancel(publish);
     this.driver.run();
     return cancelled;
-  }
+  };
 
-  /** `waiting` or `retrying` -> `running`; also `failed` -> `running` for an orphaned one. False if it does not fit. */
+  /**
+   * `waiting`, `retrying` or `failed` -> `running`. A failed one that its owner runs again is one attempt further; should
+   * the broker send it again meanwhile, nothing starts twice. False if it does not fit.
+   */
   start(delivery: MqttDelivery): boolean {
     return this.session.start(delivery as Delivery);
   }
@@ -253,8 +254,8 @@ export class MqttClient {
     const ended = new Promise<void>((resolve) => (this.onEnded = resolve));
     const leave = (): void => {
       this.whenPublished = undefined;
-      const properties: Properties | undefined =
-        options.sessionExpiry === undefined ? undefined : { sessionExpiryInterval: options.sessionExpiry };
+      const { sessionExpiry } = options;
+      const properties = sessionExpiry === undefined ? undefined : { sessionExpiryInterval: sessionExpiry };
       const reasonCode = options.withWill === true && this.session.version === 5 ? 0x04 : 0;
       this.session.close({ reasonCode, ...(properties !== undefined && { properties }) }, this.driver.now());
       this.driver.run();
@@ -298,6 +299,14 @@ export class MqttClient {
     return delivery === undefined ? undefined : { delivery, ageMs: this.driver.now() - delivery.receivedAt };
   }
 
+  /**
+   * Failed deliveries that the broker has not sent again on the present connection. What stays here while others come has
+   * expired, or was lost with a session at the broker: only `start()` runs it again.
+   */
+  unclaimed(): readonly MqttDelivery[] {
+    return this.session.unclaimed();
+  }
+
   /** Of the present or last connection. */
   get protocolVersion(): 4 | 5 | undefined {
     return this.session.version;
@@ -336,11 +345,7 @@ export class MqttClient {
       case 'resubscribeRefused':
         return this.monitor.resubscribeRefused(output.grants);
       case 'serverDisconnect':
-        return this.monitor.events.emit('serverDisconnect', {
-          reasonCode: output.reasonCode,
-          reasonString: output.reasonString,
-          serverReference: output.serverReference,
-        });
+        return this.monitor.events.emit('serverDisconnect', output);
       case 'reauthenticated':
         this.onReauthenticated?.resolve();
         this.onReauthenticated = undefined;

@@ -1,4 +1,5 @@
 import { backoffDelay } from '../net/backoff.js';
+import { type Clock } from '../net/clock.js';
 import { describeEndpoint } from '../net/dial.js';
 import { type Will } from './codec/packets.js';
 import { type ResolvedMqttClientOptions } from './option-types.js';
@@ -55,4 +56,10 @@ function toWill(will: ResolvedMqttClientOptions['will']): Will | undefined {
     retain: will.retain ?? false,
     ...(will.properties !== undefined && { properties: will.properties }),
   };
+}
+
+/** For a client that needs no name of its own; 3.1.1 brokers need not accept an empty one. */
+export function randomClientId(clock: Pick<Clock, 'random'>): string {
+  const part = (): string => Math.floor(clock.random() * 2 ** 32).toString(36);
+  return `nmp-${part()}${part()}`;
 }

@@ -36,3 +36,11 @@ function sameBytes(a: Buffer | undefined, b: Buffer | undefined): boolean {
 function sameUserProperties(a: readonly UserProperty[] = [], b: readonly UserProperty[] = []): boolean {
   return a.length === b.length && a.every(([name, value], i) => name === b[i][0] && value === b[i][1]);
 }
+
+/** What the application sees of a PUBLISH. */
+export function toMessage(packet: PublishPacket, topic: string): MqttMessage {
+  const { payload, qos, retain, dup, properties } = packet;
+  return properties === undefined
+    ? { topic, payload, qos, retain, dup }
+    : { topic, payload, qos, retain, dup, properties };
+}

@@ -2,9 +2,10 @@ import { RemoteProtocolError } from '../../errors.js';
 import { PROTOCOL_ERROR } from '../codec/malformed.js';
 import { type AckPacket, type Properties, type PublishPacket } from '../codec/packets.js';
 import { AckLedger, type AcknowledgementSink } from './ack-ledger.js';
-import { sameContent } from './content.js';
+import { sameContent, toMessage } from './content.js';
 import { type SessionCore } from './core.js';
-import { Delivery, type DeliveryCause, type DeliveryState, deliveryTransitions } from './delivery.js';
+import { DeliveryStates } from './delivery-states.js';
+import { Delivery, type DeliveryCause, type MqttMessage } from './delivery.js';
 import { InboundAliases } from './topic-alias.js';
 
 const RECEIVE_MAXIMUM_EXCEEDED = 0x93;
@@ -13,20 +14,14 @@ const PACKET_IDENTIFIER_NOT_FOUND = 0x92;
 /** Received messages: who holds them, in which state, and what the broker may still be told about them. */
 export class Inbound implements AcknowledgementSink {
   // valid for the session
-  /** QoS 1 and 2 deliveries by state; settled and abandoned ones only add up. */
-  readonly counts: Record<DeliveryState, number> = {
-    waiting: 0,
-    running: 0,
-    retrying: 0,
-    succeeded: 0,
-    failed: 0,
-    settled: 0,
-    abandoned: 0,
-  };
+  readonly states = new DeliveryStates();
   /** Of earlier connections; a copy may come. */
   private readonly held = new Map<number, Delivery>();
-  /** QoS 2: PUBREC below 0x80 was handed to a socket, PUBREL has not come [MQTT-4.3.3-10]. */
-  private readonly received = new Set<number>();
+  /**
+   * QoS 2: PUBREC below 0x80 was handed to a socket, PUBREL has not come [MQTT-4.3.3-10]. The message is unknown where the
+   * PUBREC is of an earlier process.
+   */
+  private readonly received = new Map<number, MqttMessage | undefined>();
   /** Orphaned and superseded ones that are not finished. */
   private readonly loose = new Set<Delivery>();
   /** Came while the intake was stopped. */
@@ -80,11 +75,11 @@ export class Inbound implements AcknowledgementSink {
       this.resent(bound, packet, topic);
       return true;
     }
-    if (this.received.size > 0 && this.received.has(id) && this.repeatsReceived(packet)) return true;
+    if (this.received.size > 0 && this.received.has(id) && this.repeatsReceived(packet, topic)) return true;
     const held = this.held.size > 0 ? this.held.get(id) : undefined;
     if (held === undefined) return false;
     this.held.delete(id);
-    if ((packet.dup || this.core.config.bindWithoutDup) && sameContent(held.message, topic, packet)) {
+    if (this.isCopy(held.message, topic, packet)) {
       held.bond = 'bound';
       this.bound.set(id, held);
       this.ledger.add(held);
@@ -95,19 +90,32 @@ export class Inbound implements AcknowledgementSink {
     return false;
   }
 
-  /** Between our PUBREC and the broker's PUBREL. */
-  private repeatsReceived(packet: PublishPacket): boolean {
+  /**
+   * Between our PUBREC and the broker's PUBREL the message is only acknowledged again. On a later connection it must look
+   * like the one we had: a broker whose session was lost and made anew behind a CONNACK that never reached us uses the same
+   * identifiers for new messages, and those must not be swallowed.
+   */
+  private repeatsReceived(packet: PublishPacket, topic: string): boolean {
     const id = packet.packetId;
-    if (packet.qos === 2) {
+    const here = this.receivedHere.has(id);
+    const message = this.received.get(id);
+    if (here && message !== undefined && !sameContent(message, topic, packet)) {
+      throw inUse(id, 'between PUBREC and PUBREL');
+    }
+    const same = message === undefined ? packet.qos === 2 : this.isCopy(message, topic, packet);
+    if (here || same) {
       this.core.counters.bound += 1;
       this.ledger.repeat(id);
       return true;
     }
-    if (this.receivedHere.has(id)) throw inUse(id, 'between PUBREC and PUBREL');
-    // A broker that gives the identifier to a QoS 1 message on a new connection has ended the old exchange.
     this.received.delete(id);
     this.core.record({ type: 'deleteReceived', packetId: id });
     return false;
+  }
+
+  /** On a later connection than the one that brought `message`. */
+  private isCopy(message: MqttMessage, topic: string, packet: PublishPacket): boolean {
+    return (packet.dup || this.core.config.bindWithoutDup) && sameContent(message, topic, packet);
   }
 
   /** The same identifier again on the same connection, whatever DUP says (AWS IoT, NATS, older EMQX). */
@@ -143,7 +151,7 @@ export class Inbound implements AcknowledgementSink {
   private receiveNew(packet: PublishPacket, topic: string, now: number): void {
     this.checkWindow();
     const delivery = new Delivery(toMessage(packet, topic), now, packet.packetId);
-    this.counts.waiting += 1;
+    this.states.count(delivery);
     this.bound.set(packet.packetId, delivery);
     this.ledger.add(delivery);
     this.handOut(delivery);
@@ -194,7 +202,6 @@ export class Inbound implements AcknowledgementSink {
 
   start(delivery: Delivery): boolean {
     const again = delivery.state === 'failed';
-    if (again && delivery.bond !== 'orphaned') return this.refuse();
     if (!this.move(delivery, 'start')) return false;
     if (again) delivery.attempt += 1;
     return true;
@@ -248,7 +255,7 @@ export class Inbound implements AcknowledgementSink {
     if (delivery.message.qos === 2) {
       // A PUBREC of 0x80 and above ends the exchange [MQTT-4.3.3-9].
       if (reasonCode < 0x80) {
-        this.received.add(packetId);
+        this.received.set(packetId, delivery.message);
         this.receivedHere.add(packetId);
         this.core.record({ type: 'putReceived', packetId });
       }
@@ -314,7 +321,7 @@ export class Inbound implements AcknowledgementSink {
 
   /** Received QoS 2 identifiers of an earlier process. */
   restore(receivedIds: readonly number[]): void {
-    for (const id of receivedIds) this.received.add(id);
+    for (const id of receivedIds) this.received.set(id, undefined);
   }
 
   stop(): void {
@@ -345,6 +352,14 @@ export class Inbound implements AcknowledgementSink {
     return abandoned;
   }
 
+  /**
+   * Failed ones of earlier connections that the broker has not sent again on this one. It may still do so, or it has
+   * forgotten them (expired, or a lost session whose CONNACK never reached us): then only their owner can run them again.
+   */
+  unclaimed(): Delivery[] {
+    return [...this.held.values()].filter(({ state }) => state === 'failed');
+  }
+
   oldest(): Delivery | undefined {
     let oldest: Delivery | undefined;
     for (const group of [this.bound.values(), this.held.values(), this.loose.values()]) {
@@ -363,28 +378,10 @@ export class Inbound implements AcknowledgementSink {
   }
 
   private move(delivery: Delivery, cause: DeliveryCause): boolean {
-    const row: Partial<Record<DeliveryCause, DeliveryState>> = deliveryTransitions[delivery.state];
-    const next = row[cause];
-    if (next === undefined) return this.refuse();
-    if (delivery.bond !== 'none') {
-      this.counts[delivery.state] -= 1;
-      this.counts[next] += 1;
-    }
-    delivery.state = next;
-    return true;
-  }
-
-  private refuse(): false {
+    if (this.states.move(delivery, cause)) return true;
     this.core.counters.refusedTransitions += 1;
     return false;
   }
-}
-
-function toMessage(packet: PublishPacket, topic: string): Delivery['message'] {
-  const { payload, qos, retain, dup, properties } = packet;
-  return properties === undefined
-    ? { topic, payload, qos, retain, dup }
-    : { topic, payload, qos, retain, dup, properties };
 }
 
 function inUse(packetId: number, how: string): RemoteProtocolError {

@@ -1,6 +1,4 @@
-import { type Inbound } from './inbound.js';
-import { type Outbound } from './outbound.js';
-import { type Subscriptions } from './subscriptions.js';
+import { type SessionParts } from './session-parts.js';
 
 /**
  * Whether the server's packets are taken in. Reading stops only while nothing of ours awaits an answer: behind the
@@ -20,21 +18,15 @@ export class Intake {
   private pausedSince = 0;
   private pausedTotal = 0;
 
-  constructor(
-    private readonly inbound: Inbound,
-    private readonly outbound: Outbound,
-    private readonly subscriptions: Subscriptions,
-  ) {}
+  constructor(private readonly parts: SessionParts) {}
 
+  /** Asked while connected only: CONNACK is always taken in. */
   get blocked(): boolean {
-    if (this.checking) return true;
-    return (this.paused || this.draining || this.inbound.overfull) && !this.awaitsAnswer;
+    return (this.paused || this.draining || this.parts.inbound.overfull) && !this.awaitsAnswer;
   }
 
   private get awaitsAnswer(): boolean {
-    return (
-      this.authenticating || this.outbound.awaitsAnswer || this.subscriptions.awaitsAnswer || this.inbound.awaitsRelease
-    );
+    return this.authenticating || this.parts.awaitsAnswer;
   }
 
   /** True if it is a change. */

@@ -15,10 +15,8 @@ import {
 } from './connect.js';
 import { type ConnectionCause, type ConnectionState, nextConnectionState } from './connection-state.js';
 import { PROTOCOL_LIMITS, type SessionCore } from './core.js';
-import { type Inbound } from './inbound.js';
 import { type Intake } from './intake.js';
 import { KeepAlive } from './keep-alive.js';
-import { type Outbound } from './outbound.js';
 import {
   connackActions,
   connackReason,
@@ -27,7 +25,7 @@ import {
   serverDisconnectError,
 } from './reason-actions.js';
 import { type Ending, ReconnectPlan } from './reconnect-plan.js';
-import { type Subscriptions } from './subscriptions.js';
+import { type SessionParts } from './session-parts.js';
 import { type ConnectResult } from './types.js';
 
 /** The life of one connection after the other: dial, CONNECT, AUTH, keep alive, the end, and when to try again. */
@@ -50,15 +48,15 @@ export class Link {
   result: ConnectResult | undefined = undefined;
   private reader: FrameReader | undefined = undefined;
   private readonly keepAlive = new KeepAlive();
+  /** DISCONNECT, which goes out after every acknowledgement whose turn has come. */
+  private farewell: { readonly packet: Buffer; readonly acknowledges: boolean } | undefined = undefined;
   /** Of the connection attempt, or of the closing. */
   private deadline: number | undefined = undefined;
   private ending: { readonly how: Ending; readonly cause: TransportError | undefined } | undefined = undefined;
 
   constructor(
     private readonly core: SessionCore,
-    private readonly inbound: Inbound,
-    private readonly outbound: Outbound,
-    private readonly subscriptions: Subscriptions,
+    private readonly parts: SessionParts,
     private readonly intake: Intake,
   ) {
     this.plan = new ReconnectPlan(core.config);
@@ -121,7 +119,7 @@ export class Link {
   settle(now: number): void {
     if (this.reader === undefined) return;
     try {
-      while (this.reader !== undefined && this.state !== 'closing' && !this.intake.blocked) {
+      while (this.reader !== undefined && this.state !== 'closing' && !this.blocked) {
         const packet = this.reader.next();
         if (packet === undefined) break;
         this.handle(packet, now);
@@ -130,40 +128,28 @@ export class Link {
       if (!(error instanceof RemoteProtocolError)) throw error;
       this.violated(error, now);
     }
-    const paused = this.online && this.intake.blocked;
+    const paused = this.online && this.blocked;
     if (!this.intake.setReadingPaused(paused, now)) return;
     this.keepAlive.setPaused(paused, now);
     this.core.outbox.emit({ kind: 'reading', paused });
   }
 
+  private get blocked(): boolean {
+    return this.intake.checking || (this.online && this.intake.blocked);
+  }
+
   private handle(packet: ServerPacket, now: number): void {
-    // Nothing but AUTH and DISCONNECT comes before CONNACK, and only one CONNACK [MQTT-3.2.0-1, -2].
-    if (!this.online && packet.type !== 'connack' && packet.type !== 'auth' && packet.type !== 'disconnect') {
-      throw new RemoteProtocolError(`The server sent ${packet.type} before CONNACK`, PROTOCOL_ERROR);
-    }
     switch (packet.type) {
-      case 'publish':
-        return this.inbound.publish(packet, now);
-      case 'puback':
-        return this.outbound.puback(packet, now);
-      case 'pubrec':
-        return this.outbound.pubrec(packet, now);
-      case 'pubrel':
-        return this.inbound.pubrel(packet);
-      case 'pubcomp':
-        return this.outbound.pubcomp(packet, now);
-      case 'suback':
-        return this.subscriptions.suback(packet, now);
-      case 'unsuback':
-        return this.subscriptions.unsuback(packet, now);
-      case 'pingresp':
-        return;
       case 'connack':
         return this.connected(packet, now);
       case 'auth':
         return this.authentication.challenged(packet, now);
       case 'disconnect':
         return this.disconnectedByServer(packet, now);
+      default:
+        // Nothing but AUTH and DISCONNECT comes before CONNACK [MQTT-3.2.0-1].
+        if (this.online) return this.parts.receive(packet, now);
+        throw new RemoteProtocolError(`The server sent ${packet.type} before CONNACK`, PROTOCOL_ERROR);
     }
   }
 
@@ -198,8 +184,9 @@ export class Link {
     this.clientId = this.result.clientId;
     this.keepAlive.start(this.result.keepAlive, core.config.pingTimeout, now);
     const lost =
-      !packet.sessionPresent && (this.inbound.holdsState || this.outbound.holdsState || this.subscriptions.holdsState);
-    this.inbound.connected(packet.sessionPresent);
+      !packet.sessionPresent &&
+      (this.parts.inbound.holdsState || this.parts.outbound.holdsState || this.parts.subscriptions.holdsState);
+    this.parts.inbound.connected(packet.sessionPresent);
     core.outbox.emit({ kind: 'connected', result: this.result });
     const asked = core.config.sessionExpiry;
     if (core.version === 5 && this.result.sessionExpiry < asked) {
@@ -207,10 +194,10 @@ export class Link {
     }
     if (lost) {
       core.counters.sessionsLost += 1;
-      core.outbox.emit({ kind: 'sessionLost', orphaned: this.inbound.takeOrphaned() });
+      core.outbox.emit({ kind: 'sessionLost', orphaned: this.parts.inbound.takeOrphaned() });
     }
-    this.subscriptions.connected(packet.sessionPresent, now);
-    this.outbound.connected(packet.sessionPresent, now);
+    this.parts.subscriptions.connected(packet.sessionPresent, now);
+    this.parts.outbound.connected(packet.sessionPresent, now);
   }
 
   private refused(reasonCode: number, properties: Properties | undefined, now: number): void {
@@ -256,9 +243,8 @@ export class Link {
 
   private end(): void {
     this.move('end');
-    this.outbound.fail('the client was closed');
-    this.subscriptions.fail('the client was closed');
-    this.core.outbox.emit({ kind: 'ended', abandoned: this.inbound.abandon() });
+    this.parts.fail('the client was closed');
+    this.core.outbox.emit({ kind: 'ended', abandoned: this.parts.inbound.abandon() });
   }
 
   private violated(error: RemoteProtocolError, now: number): void {
@@ -277,12 +263,27 @@ export class Link {
     if (this.state === 'closing' || this.state === 'offline' || this.state === 'ended') return;
     this.ending = { how, cause };
     if (disconnect !== undefined) {
-      if (this.online) this.inbound.releaseAcknowledgements();
-      this.core.outbox.write(encodePacket({ type: 'disconnect', ...disconnect }, this.core.version));
+      const packet = encodePacket({ type: 'disconnect', ...disconnect }, this.core.version);
+      this.farewell = { packet, acknowledges: this.online };
     }
     this.move('leave');
+    this.parts.leave();
     this.deadline = now + Math.min(this.core.config.closeTimeout, 2000);
     this.core.outbox.emit({ kind: 'end' });
+  }
+
+  /** `complete()` would add something. */
+  get hasMore(): boolean {
+    return this.farewell !== undefined || (this.online && this.parts.inbound.hasAcknowledgements);
+  }
+
+  /** Puts what is ready into the outbox, right before its bytes are handed to the socket. */
+  complete(): void {
+    const { farewell } = this;
+    if (this.online || farewell?.acknowledges === true) this.parts.inbound.releaseAcknowledgements();
+    if (farewell === undefined) return;
+    this.core.outbox.write(farewell.packet);
+    this.farewell = undefined;
   }
 
   private abort(error: TransportError): void {
@@ -335,13 +336,12 @@ export class Link {
     this.core.outbox.takeBytes();
     this.reader = undefined;
     this.ending = undefined;
+    this.farewell = undefined;
     this.deadline = undefined;
     this.followed = undefined;
     this.authentication.reset();
     this.keepAlive.stop();
-    this.inbound.disconnected();
-    this.outbound.disconnected();
-    this.subscriptions.disconnected();
+    this.parts.disconnected();
   }
 
   /** The next dial goes to a server that a Server Reference named, soon. */
@@ -361,7 +361,7 @@ export class Link {
 
   nextDeadline(): number | undefined {
     const ping = this.online ? this.keepAlive.nextDeadline() : undefined;
-    const subscription = this.online ? this.subscriptions.nextDeadline() : undefined;
+    const subscription = this.online ? this.parts.subscriptions.nextDeadline() : undefined;
     return earliest(earliest(this.dialAt, this.deadline), earliest(ping, subscription));
   }
 
@@ -369,7 +369,7 @@ export class Link {
     if (this.dialAt !== undefined && this.dialAt <= now) this.dial(now);
     else if (this.deadline !== undefined && this.deadline <= now) this.timedOut();
     else if (this.online) {
-      this.subscriptions.handleTimeout(now);
+      this.parts.subscriptions.handleTimeout(now);
       const due = this.keepAlive.check(now);
       if (due === 'ping') this.core.outbox.write(encodePacket({ type: 'pingreq' }, this.core.version));
       else if (due === 'dead') {

@@ -18,6 +18,8 @@ export class OutboundPublish {
   result: PublishResult | undefined = undefined;
   // valid until the session is lost
   packetId = 0;
+  /** Its bytes with this identifier were handed to a socket: the next ones carry DUP [MQTT-3.3.1-1]. */
+  handed = false;
 
   constructor(
     /** Ascending in the order of the calls. */

@@ -3,21 +3,19 @@ import {
   ConnectionError,
   LocalProtocolError,
   MessageTooLargeError,
-  PublishError,
   TransportError,
   isTransportError,
 } from '../../errors.js';
 import { type AckPacket, type Properties } from '../codec/packets.js';
 import { encodePublish } from '../codec/publish.js';
-import { reasonName } from '../codec/reason-codes.js';
 import { type SessionCore } from './core.js';
 import { Deque } from './deque.js';
 import { OutboundPublish } from './outbound-publish.js';
 import { PublishQueue } from './publish-queue.js';
 import {
   fromStored,
-  isRetriable,
   PUBLISH_SUCCESS,
+  refusedPublish,
   sessionLost,
   toBuffer,
   toResult,
@@ -43,6 +41,8 @@ export class Outbound {
 
   // valid for one connection
   private online = false;
+  /** Sent for the first time in this turn: their bytes are not handed to the socket yet. */
+  private fresh: OutboundPublish[] = [];
   /** PUBLISH of an earlier connection, to be sent again in that order before anything new [MQTT-4.6.0-1]. */
   private resend = new Deque<OutboundPublish>();
   private aliases = new OutboundAliases(0);
@@ -173,7 +173,8 @@ export class Outbound {
 
   /** False if it was settled with an error instead. */
   private send(publish: OutboundPublish, now: number): boolean {
-    const again = publish.written && publish.stage === 'sent';
+    const again = publish.handed;
+    if (!again) this.fresh.push(publish);
     try {
       this.checkLimits(publish);
       const bytes = this.encode(publish, again, now);
@@ -191,7 +192,6 @@ export class Outbound {
       this.settle(publish, isTransportError(error) ? error : new LocalProtocolError(String(error), { cause: error }));
       return false;
     }
-    publish.written = true;
     if (publish.qos > 0) {
       publish.stage = 'sent';
       this.sent.set(publish.packetId, publish);
@@ -275,13 +275,7 @@ export class Outbound {
       this.settle(publish, undefined, toResult(packet));
       return;
     }
-    const reason = packet.properties?.reasonString;
-    const text = `Publish to '${publish.topic}' was refused by the server: ${reasonName(packet.reasonCode)}`;
-    const retriable = isRetriable(packet.reasonCode);
-    this.settle(
-      publish,
-      new PublishError(reason === undefined ? text : `${text}: ${reason}`, packet.reasonCode, { retriable }),
-    );
+    this.settle(publish, refusedPublish(publish.topic, packet));
   }
 
   private release(publish: OutboundPublish): void {
@@ -324,23 +318,51 @@ export class Outbound {
     if (lost.length === 0) return;
     lost.sort((a, b) => a.sequence - b.sequence);
     this.resend.clear();
-    for (const publish of lost) this.release(publish);
     if (this.core.config.onSessionLost === 'reject') {
-      for (const publish of lost) this.settle(publish, sessionLost(publish.topic));
+      for (const publish of lost) {
+        this.release(publish);
+        this.settle(publish, sessionLost(publish.topic));
+      }
       return;
     }
     for (const publish of lost.reverse()) {
-      publish.stage = 'queued';
-      publish.packetId = 0;
       this.core.counters.republished += 1;
       this.core.counters.possibleDuplicates += 1;
-      this.core.record({ type: 'sendPublish', sequence: publish.sequence, packetId: 0 });
-      this.queue.unshift(publish);
+      this.requeue(publish);
     }
+  }
+
+  /** The bytes of this turn are with the socket: from here on the broker may have them. */
+  handed(): void {
+    for (const publish of this.fresh) {
+      publish.written = true;
+      publish.handed = true;
+    }
+    this.fresh.length = 0;
+  }
+
+  /** Nothing more is sent on this connection. */
+  leave(): void {
+    this.online = false;
   }
 
   disconnected(): void {
     this.online = false;
+    for (const publish of this.fresh.reverse()) {
+      if (publish.stage !== 'sent') continue;
+      this.requeue(publish);
+    }
+    this.fresh = [];
+  }
+
+  /** As if it had never been sent; it comes before everything that waits. */
+  private requeue(publish: OutboundPublish): void {
+    this.release(publish);
+    publish.stage = 'queued';
+    publish.packetId = 0;
+    publish.handed = false;
+    this.core.record({ type: 'sendPublish', sequence: publish.sequence, packetId: 0 });
+    this.queue.unshift(publish);
   }
 
   /** What an earlier process left, in its order. */

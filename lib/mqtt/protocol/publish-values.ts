@@ -1,5 +1,6 @@
-import { SessionError, TimeoutError, TransportError } from '../../errors.js';
+import { PublishError, SessionError, TimeoutError, TransportError } from '../../errors.js';
 import { type AckPacket, type Properties } from '../codec/packets.js';
+import { reasonName } from '../codec/reason-codes.js';
 import { OutboundPublish } from './outbound-publish.js';
 import { type StoredPublish } from './stored-session.js';
 import { type PublishRequest, type PublishResult } from './types.js';
@@ -16,9 +17,16 @@ export function toResult(packet: AckPacket): PublishResult {
   };
 }
 
-/** Unspecified, implementation specific, packet identifier in use, quota exceeded: may pass. */
-export function isRetriable(reasonCode: number): boolean {
-  return reasonCode === 0x80 || reasonCode === 0x83 || reasonCode === 0x91 || reasonCode === 0x97;
+/** The error of a PUBACK or PUBREC of 0x80 and above. */
+export function refusedPublish(topic: string, packet: AckPacket): PublishError {
+  const { reasonCode, properties } = packet;
+  const reason = properties?.reasonString === undefined ? '' : `: ${properties.reasonString}`;
+  return new PublishError(
+    `Publish to '${topic}' was refused by the server: ${reasonName(reasonCode)}${reason}`,
+    reasonCode,
+    // Unspecified, implementation specific, packet identifier in use, quota exceeded: may pass.
+    { retriable: [0x80, 0x83, 0x91, 0x97].includes(reasonCode) },
+  );
 }
 
 /** The caller's bytes without a copy. */
@@ -93,6 +101,7 @@ export function fromStored(stored: StoredPublish, wallClockOffset: number): Outb
   publish.packetId = stored.packetId;
   if (stored.packetId !== 0) {
     publish.written = true;
+    publish.handed = true;
     publish.stage = stored.released ? 'released' : 'sent';
   }
   return publish;

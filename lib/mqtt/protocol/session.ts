@@ -4,14 +4,15 @@ import { type ConnectCredentials } from './connect.js';
 import { type ConnectionState } from './connection-state.js';
 import { SessionCore, type SessionCounters } from './core.js';
 import { type Delivery, type DeliveryState } from './delivery.js';
-import { Inbound } from './inbound.js';
+import { type Inbound } from './inbound.js';
 import { Intake } from './intake.js';
 import { Link } from './link.js';
-import { Outbound } from './outbound.js';
+import { type Outbound } from './outbound.js';
 import { type OutboundPublish } from './outbound-publish.js';
 import { type SessionOutput } from './outbox.js';
 import { type SessionStoreChange, type StoredSession } from './stored-session.js';
-import { Subscriptions } from './subscriptions.js';
+import { SessionParts } from './session-parts.js';
+import { type Subscriptions } from './subscriptions.js';
 import { type ConnectResult, type PublishRequest, type Subscription } from './types.js';
 
 /**
@@ -29,11 +30,12 @@ export class MqttSession {
 
   constructor(config: SessionConfig) {
     this.core = new SessionCore(config);
-    this.inbound = new Inbound(this.core);
-    this.outbound = new Outbound(this.core);
-    this.subscriptions = new Subscriptions(this.core);
-    this.intake = new Intake(this.inbound, this.outbound, this.subscriptions);
-    this.link = new Link(this.core, this.inbound, this.outbound, this.subscriptions, this.intake);
+    const parts = new SessionParts(this.core);
+    this.inbound = parts.inbound;
+    this.outbound = parts.outbound;
+    this.subscriptions = parts.subscriptions;
+    this.intake = new Intake(parts);
+    this.link = new Link(this.core, parts, this.intake);
   }
 
   // Outputs
@@ -48,7 +50,7 @@ export class MqttSession {
 
   /** `takeBytes()` would give something. */
   get hasBytes(): boolean {
-    return this.core.outbox.hasBytes || (this.link.online && this.inbound.hasAcknowledgements);
+    return this.core.outbox.hasBytes || this.link.hasMore;
   }
 
   /**
@@ -56,9 +58,12 @@ export class MqttSession {
    * bytes must be written, unless the connection is lost at the same time.
    */
   takeBytes(now: number): Buffer[] {
-    if (this.link.online) this.inbound.releaseAcknowledgements();
+    this.link.complete();
     const bytes = this.core.outbox.takeBytes();
-    if (bytes.length > 0) this.link.sent(now);
+    if (bytes.length > 0) {
+      this.link.sent(now);
+      this.outbound.handed();
+    }
     if (this.intake.readingPaused) this.link.settle(now);
     return bytes;
   }
@@ -242,7 +247,7 @@ export class MqttSession {
 
   /** QoS 1 and 2 deliveries by state. */
   get deliveries(): Readonly<Record<DeliveryState, number>> {
-    return this.inbound.counts;
+    return this.inbound.states.counts;
   }
 
   get windowUsed(): number {
@@ -252,6 +257,11 @@ export class MqttSession {
   /** The oldest one that is not acknowledged by its owner. */
   oldestUnacknowledged(): Delivery | undefined {
     return this.inbound.oldest();
+  }
+
+  /** Failed, and not sent again by the broker on this connection. */
+  unclaimed(): Delivery[] {
+    return this.inbound.unclaimed();
   }
 
   get pendingPublishes(): number {

@@ -129,6 +129,11 @@ export class Subscriptions {
     this.pump(now);
   }
 
+  /** Nothing more is sent on this connection. */
+  leave(): void {
+    this.online = false;
+  }
+
   disconnected(): void {
     this.online = false;
     const packets = [...this.pending.values()];
