@@ -36,7 +36,7 @@ export class RawPulsarClient {
 
   /** Opens a socket, and a Pulsar connection on it unless told otherwise. */
   static async open(port: number, options: { readonly handshake?: boolean; readonly connect?: object } = {}) {
-    const socket = connect(port, '127.0.0.1');
+    const socket = connect({ port, host: '127.0.0.1', noDelay: true });
     await new Promise<void>((resolve, reject) => socket.once('connect', resolve).once('error', reject));
     const client = new RawPulsarClient(socket);
     if (options.handshake !== false) {
