@@ -6,7 +6,7 @@ import { descriptor } from './pulsar-api-descriptor.js';
 export type MessageName =
   'BaseCommand' | 'MessageMetadata' | 'SingleMessageMetadata' | 'BrokerEntryMetadata' | 'MessageIdData';
 
-const root = protobuf.Root.fromJSON(descriptor).resolveAll();
+const root = protobuf.Root.fromJSON(descriptor as protobuf.INamespace).resolveAll();
 const types: Record<MessageName, protobuf.Type> = {
   BaseCommand: root.lookupType('pulsar.proto.BaseCommand'),
   MessageMetadata: root.lookupType('pulsar.proto.MessageMetadata'),
@@ -17,7 +17,7 @@ const types: Record<MessageName, protobuf.Type> = {
 
 /** Numbers may be negative: -1 is written as 2^64-1. */
 export function encodeProto(name: MessageName, value: object): Uint8Array {
-  return types[name].encode(value as Record<string, unknown>).finish();
+  return types[name].encode(value).finish();
 }
 
 /**
