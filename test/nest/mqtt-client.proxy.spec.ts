@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
 import { MqttRecordBuilder } from '@nestjs/microservices';
 import { connectAsync, type IClientPublishOptions, type MqttClient as PeerClient } from 'mqtt';
@@ -344,7 +343,10 @@ describe('MqttClientProxy', () => {
       const peer = await respond(broker.url, 't', (_payload, reply) => reply('"ok"'));
       const client = proxy({ reconnect: { initial: 5, max: 10 } });
       expect(await lastValueFrom(client.send('t', 0))).toBe('ok');
-      const back = [once(peer, 'connect'), new Promise((resolve) => client.on('connect', resolve))];
+      const back = [
+        new Promise<void>((resolve) => void peer.once('connect', () => resolve())),
+        new Promise((resolve) => client.on('connect', resolve)),
+      ];
       peer.options.reconnectPeriod = 5;
       broker.cut();
       await Promise.all(back);
