@@ -69,7 +69,7 @@ export function decodeCommand(bytes: Uint8Array): DecodedCommand {
 export function encodeCommand(type: string, body: object): Buffer {
   const field = types.command.fields[type];
   if (field === undefined) throw new Error(`unknown command '${type}'`);
-  const message = types.command.fromObject({ type: field.id, [type]: wire(body) });
+  const message = types.command.fromObject({ type: field.id, ...wire(types.command, { [type]: body }) });
   return Buffer.from(types.command.encode(message).finish());
 }
 
@@ -78,15 +78,11 @@ export function decodeMetadata(bytes: Uint8Array): Plain {
 }
 
 export function encodeMetadata(metadata: object): Buffer {
-  return Buffer.from(types.metadata.encode(types.metadata.fromObject(wire(metadata) as Plain)).finish());
+  return Buffer.from(types.metadata.encode(types.metadata.fromObject(wire(types.metadata, metadata))).finish());
 }
 
 export function decodeSingleMetadata(bytes: Uint8Array): Plain {
   return plain(types.single.decode(bytes)) as Plain;
-}
-
-export function encodeSingleMetadata(metadata: object): Buffer {
-  return Buffer.from(types.single.encode(types.single.fromObject(wire(metadata) as Plain)).finish());
 }
 
 /** A 64-bit number as protobufjs decodes it. */
@@ -121,14 +117,22 @@ function toBits(word: Long | number): bigint {
   return (BigInt(word.high >>> 0) << 32n) | BigInt(word.low >>> 0);
 }
 
-/** protobufjs takes no bigint. */
-function wire(value: unknown): unknown {
-  if (typeof value === 'bigint') {
-    const low = Number(value & 0xffff_ffffn) | 0;
-    const high = Number((value >> 32n) & 0xffff_ffffn) | 0;
-    return { low, high, unsigned: false } satisfies Long;
+/** Integers of 64 bits as protobufjs takes them: it has no bigint, and reads a negative number of an unsigned field as 0. */
+function wire(type: protobuf.Type, body: object): Plain {
+  const result: Plain = {};
+  for (const [key, value] of Object.entries(body) as [string, unknown][]) {
+    const field = type.fields[key];
+    if (field === undefined) throw new Error(`${type.name} has no field '${key}'`);
+    if (value === undefined) continue;
+    result[key] = Array.isArray(value) ? value.map((one) => wireValue(field, one)) : wireValue(field, value);
   }
-  if (Array.isArray(value)) return value.map(wire);
-  if (typeof value !== 'object' || value === null || value instanceof Uint8Array) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, field]) => [key, wire(field)]));
+  return result;
+}
+
+function wireValue(field: protobuf.Field, value: unknown): unknown {
+  field.resolve();
+  if (field.resolvedType instanceof protobuf.Type) return wire(field.resolvedType, value as object);
+  if (!field.type.endsWith('int64')) return value;
+  const bits = BigInt.asUintN(64, BigInt(value as number | bigint));
+  return { low: Number(bits & 0xffff_ffffn) | 0, high: Number(bits >> 32n) | 0, unsigned: false } satisfies Long;
 }

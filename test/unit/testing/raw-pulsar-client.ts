@@ -100,7 +100,7 @@ export class RawPulsarClient {
       const commandEnd = 8 + this.buffered.readUInt32BE(4);
       const message = BaseCommand.decode(this.buffered.subarray(8, commandEnd));
       const plain = BaseCommand.toObject(message, { longs: String, bytes: Buffer });
-      const name = BaseCommand.fieldsById[plain['type'] as number].name;
+      const name = BaseCommand.fieldsById[plain['type'] as number]?.name ?? 'unknown';
       this.received.push({ type: name, body: plain[name], tail: Buffer.from(this.buffered.subarray(commandEnd, end)) });
       this.buffered = this.buffered.subarray(end);
     }
