@@ -1,6 +1,8 @@
 /** What every jest project of this repository shares: ESM tests, TypeScript through swc with Nest's decorator metadata. */
 export const shared = {
   testEnvironment: 'node',
+  // A symbol on globalThis is how copies of the package find each other: jest must not take it away between files.
+  testEnvironmentOptions: { globalsCleanup: 'off' },
   moduleFileExtensions: ['ts', 'js', 'mjs', 'json'],
   extensionsToTreatAsEsm: ['.ts'],
   moduleNameMapper: { '^(\\.{1,2}/.*)\\.js$': '$1' },

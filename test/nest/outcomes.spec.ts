@@ -1,7 +1,7 @@
 import { Catch, Controller, type ExceptionFilter, UseFilters, UseInterceptors } from '@nestjs/common';
 import { EventPattern, RpcException } from '@nestjs/microservices';
 import { concat, EMPTY, map, NEVER, of, throwError, timer } from 'rxjs';
-import { type RunningApp, settled, startApp } from './support/app.js';
+import { type RunningApp, settled, startApp, until } from './support/app.js';
 
 /** What ran, in order. */
 let ran: string[] = [];
@@ -136,7 +136,7 @@ describe.each([
     '%s is success: acknowledged with 0x00',
     async (topic) => {
       running.broker.publish(topic, 'x', { qos });
-      const packet = await running.broker.log.waitForReceived(acknowledgement);
+      const [packet] = await running.broker.log.waitForReceived(acknowledgement);
       expect(packet.reasonCode ?? 0).toBe(0);
       if (topic === 'late-effect') expect(ran).toEqual(['effect']);
       if (topic === 'intercepted') expect(ran).toEqual(['intercepted']);
@@ -155,7 +155,7 @@ describe.each([
   ])('%s is failure: no acknowledgement of any code, the message is held and the log says so', async (topic) => {
     const before = running.strategy.stats.held;
     running.broker.publish(topic, 'x', { qos });
-    await running.broker.waitFor(() => running.strategy.stats.held > before);
+    await until(() => running.strategy.stats.held > before);
     await settled();
     expect(running.broker.log.received(acknowledgement)).toEqual([]);
     expect(running.logged.some((line) => line.includes(`'${topic}'`))).toBe(true);
@@ -165,7 +165,7 @@ describe.each([
   it('what does not end fails at the handler timeout', async () => {
     const before = running.strategy.stats.timedOut;
     running.broker.publish('never', 'x', { qos });
-    await running.broker.waitFor(() => running.strategy.stats.timedOut > before);
+    await until(() => running.strategy.stats.timedOut > before);
     await settled();
     expect(running.broker.log.received(acknowledgement)).toEqual([]);
   });

@@ -45,7 +45,13 @@ export async function startApp(controllers: Type[], settings: AppSettings = {}):
     warn: (message: unknown) => logged.push(String(message)),
   };
   const app = await NestFactory.createMicroservice(AppModule, { strategy, logger });
-  await app.listen();
+  try {
+    await app.listen();
+  } catch (error) {
+    await app.close();
+    if (own) await broker.close();
+    throw error;
+  }
   return {
     broker,
     strategy,
@@ -72,4 +78,13 @@ export function gate<T = void>(): { promise: Promise<T>; open: (value: T) => voi
     fail = reject;
   });
   return { promise, open, fail };
+}
+
+/** Waits for a condition with a generous bound. */
+export async function until(condition: () => boolean, what = String(condition), timeoutMs = 10_000): Promise<void> {
+  const end = Date.now() + timeoutMs;
+  while (!condition()) {
+    if (Date.now() > end) throw new Error(`not within ${timeoutMs} ms: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
 }
