@@ -39,7 +39,6 @@ export function deadLetterOf(
 }
 
 function errorText(error: unknown): string {
-  const message =
-    error instanceof Error ? error.message : typeof error === 'object' ? JSON.stringify(error) : String(error);
+  const message = error instanceof Error ? error.message : JSON.stringify(error);
   return (message ?? 'unknown').slice(0, 1_000);
 }

@@ -54,7 +54,7 @@ export class DeliveryTask implements GateEntry {
     if (this.run === 1) this.firstRunAt = this.delivery.receivedAt;
     this.open = pending.length;
     if (pending.length === 1) {
-      this.startRun(pending[0]!);
+      this.startRun(pending[0]);
     } else {
       for (const entry of pending) this.startRun(entry);
     }

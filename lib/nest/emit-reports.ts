@@ -1,4 +1,4 @@
-import { Logger } from '@nestjs/common';
+import { type Logger } from '@nestjs/common';
 import { type Clock } from '../net/clock.js';
 import { emitChannel, type EmitEvent } from '../observability/channels.js';
 import { firstLateEmitOf } from './delivery-scope.js';

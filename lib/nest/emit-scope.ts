@@ -4,6 +4,8 @@ export interface EmitScope {
   readonly pending: number;
   /** Runs `fn` inside the scope. */
   run(fn: () => void): void;
+  /** The handler's result is complete: an emit that fails from now on fails the run, whoever subscribed to it. */
+  complete(): void;
   /** Calls back once when `pending` is 0. */
   whenIdle(callback: () => void): void;
   /** A failed emit that nobody else answers for. */

@@ -36,7 +36,9 @@ export class FailureSettlement {
     host.stats.failedRuns += runs.length;
     const decisions = runs.map((run) => this.decide(run, run.describeFailure()));
     if (decisions.some((decision) => decision instanceof Promise)) {
-      void Promise.all(decisions).then((resolved) => this.apply(task, runs, resolved));
+      void Promise.all(decisions.map((decision) => Promise.resolve(decision))).then((resolved) =>
+        this.apply(task, runs, resolved),
+      );
     } else this.apply(task, runs, decisions as ResolvedDecision[]);
   }
 

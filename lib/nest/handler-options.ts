@@ -1,5 +1,6 @@
 import { OptionsError, TransportError } from '../errors.js';
 import { type MqttMessage, type Qos } from '../mqtt/index.js';
+import { describeValue } from '../option-checks.js';
 import {
   type FailureFunction,
   type FailurePolicy,
@@ -147,7 +148,7 @@ function checkBatch(batch: BatchOptions, concurrency: number, path: string): voi
 
 function milliseconds(value: unknown, path: string): void {
   if (value !== undefined && !(typeof value === 'number' && value >= 0)) {
-    throw new OptionsError(path, 'milliseconds >= 0 (0 = none)', String(value));
+    throw new OptionsError(path, 'milliseconds >= 0 (0 = none)', describeValue(value));
   }
 }
 

@@ -126,6 +126,7 @@ export class HandlerRun extends Deadline implements OutcomeSink, RunControl {
       return;
     }
     this.handlerEnded = true;
+    this.scope?.complete();
     if (this.ended) {
       this.reply?.complete();
       return;

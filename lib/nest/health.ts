@@ -10,7 +10,7 @@ export interface ComponentHealth {
   readonly status: HealthStatus;
   /** Why it is not `up`. */
   readonly reason?: string;
-  readonly details: Readonly<Record<string, string | number | boolean>>;
+  readonly details: Readonly<Record<string, unknown>>;
 }
 
 /** A strategy or a proxy of this package, or something of yours. */

@@ -13,11 +13,12 @@ import {
   type UserProperty,
 } from '../mqtt/index.js';
 import { type Clock, systemClock } from '../net/clock.js';
+import { type CarriesDeadLetters, DEAD_LETTER_RECORD } from './dead-letter.js';
 import { proxyCreated } from './delivery-scope.js';
 import { Emission, takenBack } from './emission.js';
 import { EmitReports, type EmitStats } from './emit-reports.js';
 import { type ComponentHealth, type HealthSource } from './health.js';
-import { asPublishRecord, type MqttPublishRecordOptions } from './mqtt-publish-record.js';
+import { asPublishRecord, MqttPublishRecord, type MqttPublishRecordOptions } from './mqtt-publish-record.js';
 import { BuiltInRequester } from './mqtt-built-in-requester.js';
 import { type MqttRequester, ResponseTopicRequester } from './mqtt-requester.js';
 import {
@@ -28,8 +29,6 @@ import {
 } from './proxy-options.js';
 import { JsonOrTextDeserializer } from './reply-deserializer.js';
 import { metadataProperties, serializedPayload, toPayload } from './serializers.js';
-import { MqttPublishRecordBuilder } from './mqtt-publish-record.js';
-import { DEAD_LETTER_RECORD } from './dead-letter.js';
 
 /** How long a client that gave up rests before emits that wait make it try again. */
 const RETRY_AFTER_GIVING_UP_MS = 30_000;
@@ -64,7 +63,7 @@ interface QueuedEmit {
  * Without a `clientId` the session ends with the connection (what had no PUBACK is published again on the next one). With
  * one, the session outlives it; the id must not be that of the strategy.
  */
-export class MqttClientProxy extends ClientProxy implements HealthSource {
+export class MqttClientProxy extends ClientProxy implements HealthSource, CarriesDeadLetters {
   protected readonly logger = new Logger(MqttClientProxy.name);
 
   private readonly own: OwnMqttOptions;
@@ -128,11 +127,6 @@ export class MqttClientProxy extends ClientProxy implements HealthSource {
     return connecting;
   }
 
-  /** @internal */
-  [DEAD_LETTER_RECORD](payload: Buffer, _topic: string, properties: Readonly<Record<string, string>>): unknown {
-    return new MqttPublishRecordBuilder(payload).setProperties({ userProperties: Object.entries(properties) }).build();
-  }
-
   /**
    * Fails open requests, waits for the broker's answers to what was published up to `closeTimeout`, disconnects. Always
    * resolves; a second call gives the same promise.
@@ -179,6 +173,12 @@ export class MqttClientProxy extends ClientProxy implements HealthSource {
   /** The `MqttClient`. */
   unwrap<T = MqttClient>(): T {
     return this.client as T;
+  }
+
+  /** @internal for dead letters: bytes and user properties in one record */
+  [DEAD_LETTER_RECORD](payload: Buffer, _topic: string, all: Readonly<Record<string, string>>): MqttPublishRecord {
+    const properties = { userProperties: Object.entries(all) };
+    return new MqttPublishRecord(payload, { properties, envelope: 'none', holdsAcknowledgement: false });
   }
 
   protected createClient(options: MqttClientOptions): MqttClient {
@@ -263,16 +263,17 @@ export class MqttClientProxy extends ClientProxy implements HealthSource {
     options: MqttPublishRecordOptions | undefined,
   ): PublishRequest {
     const { own } = this;
+    const enveloped = own.envelope === 'nest' && options?.envelope !== 'none';
     const serialized =
       own.serializer !== undefined
         ? serializedPayload(own.serializer.serialize(packet, { ...options }))
-        : { payload: own.envelope === 'nest' ? toPayload(packet) : toPayload(packet.data), properties: undefined };
+        : { payload: toPayload(enveloped ? packet : packet.data), properties: undefined };
     const metadata = metadataProperties((packet as { metadata?: unknown }).metadata);
     const properties = withUserProperties(
       options?.properties,
       own.messageProperties,
       serialized.properties,
-      own.envelope === 'nest' ? undefined : metadata,
+      enveloped ? undefined : metadata,
     );
     return {
       topic: route,

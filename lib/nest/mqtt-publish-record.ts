@@ -11,6 +11,8 @@ export interface MqttPublishRecordOptions {
   readonly properties?: Properties;
   /** False: the delivery whose handler emits it is acknowledged without waiting for it. Default true. */
   readonly holdsAcknowledgement?: boolean;
+  /** `none`: the data alone, also where the proxy has `envelope: 'nest'`. */
+  readonly envelope?: 'none';
   /** For `send()`: milliseconds until the first reply and between replies; 0 = no bound. Default: the proxy's. */
   readonly requestTimeout?: number;
 }

@@ -1,6 +1,6 @@
 import { Logger } from '@nestjs/common';
 import { type CustomTransportStrategy, type MessageHandler, type MsPattern, Server } from '@nestjs/microservices';
-import { TransportError } from '../errors.js';
+import { type TransportError } from '../errors.js';
 import {
   assertGranted,
   MqttClient,
@@ -33,6 +33,8 @@ import { stripShare } from './overlap.js';
 import { type HoldReason, Redelivery } from './redelivery.js';
 import { openReply } from './reply-opening.js';
 import { type ReplyStream } from './reply-stream.js';
+import { type ComponentHealth } from './health.js';
+import { serverHealth } from './server-health.js';
 import { newServerStats } from './server-stats.js';
 import { Shutdown } from './shutdown.js';
 import { type MqttServerStats } from './task-host.js';
@@ -119,30 +121,24 @@ export class MqttServerStrategy
     return this.client.protocolVersion;
   }
 
+  /** The last status; `status` is the stream of them. */
+  get state(): MqttServerStatus {
+    return this.currentStatus();
+  }
+
   get deadLetter(): ResolvedMqttServerOptions['deadLetter'] {
     return this.options.deadLetter;
   }
 
-  /** What a health check needs; never throws. */
-  health(): { readonly status: 'up' | 'down'; readonly details: Record<string, unknown> } {
-    const { state, server } = this.client.status;
-    const oldest = this.client.oldestUnacknowledged();
-    const up = state === 'connected' && this.redelivery.size === 0 && this.unmatched.held === 0 && !this.halted;
-    return {
-      status: up ? 'up' : 'down',
-      details: {
-        connection: state,
-        server,
-        running: this.gate.runningCount,
-        waiting: this.gate.waitingCount,
-        held: this.redelivery.size + this.unmatched.held,
-        window: this.client.window,
-        halted: this.halted,
-        ...(oldest !== undefined && {
-          oldestUnacknowledged: { topic: oldest.delivery.message.topic, ageMs: oldest.ageMs },
-        }),
-      },
-    };
+  /** For {@link MqttPulsarHealth}; never throws. `down` while failed messages are held or there is no connection. */
+  health(): ComponentHealth {
+    return serverHealth({
+      client: this.client,
+      running: this.gate.runningCount,
+      waiting: this.gate.waitingCount,
+      held: this.redelivery.size + this.unmatched.held,
+      halted: this.halted,
+    });
   }
 
   override addHandler(
@@ -199,7 +195,7 @@ export class MqttServerStrategy
   }
 
   on<K extends keyof MqttServerEvents>(event: K, listener: MqttServerEvents[K]): () => void {
-    return this.client.on(event, listener as (payload: MqttClientEvents[K]) => void);
+    return this.client.on(event, listener);
   }
 
   /** The MQTT client. */

@@ -5,8 +5,8 @@ export function filtersOverlap(a: string, b: string): boolean {
   const left = a.split('/');
   const right = b.split('/');
   // A leading wildcard does not match topics that begin with $ [MQTT-4.7.2-1].
-  if (isWildcard(left[0]!) && right[0]!.startsWith('$')) return false;
-  if (isWildcard(right[0]!) && left[0]!.startsWith('$')) return false;
+  if (isWildcard(left[0]) && right[0].startsWith('$')) return false;
+  if (isWildcard(right[0]) && left[0].startsWith('$')) return false;
   for (let level = 0; ; level++) {
     const l = left[level];
     const r = right[level];

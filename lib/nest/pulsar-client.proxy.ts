@@ -11,6 +11,7 @@ import {
   type PulsarClientEvents,
   type PulsarClientOptions,
 } from '../pulsar/index.js';
+import { type CarriesDeadLetters, DEAD_LETTER_RECORD } from './dead-letter.js';
 import { proxyCreated } from './delivery-scope.js';
 import { Emission } from './emission.js';
 import { EmitReports, type EmitStats } from './emit-reports.js';
@@ -23,11 +24,9 @@ import {
 } from './proxy-options.js';
 import { producerMessage } from './producer-message.js';
 import { ProducerPool } from './pulsar-producer-pool.js';
-import { isPulsarRecord, type PulsarRecord } from './pulsar-record.js';
+import { isPulsarRecord, PulsarRecord } from './pulsar-record.js';
 import { toPulsarTopic } from './pulsar-topic-mapping.js';
 import { metadataProperties, serializedPayload, toPayload } from './serializers.js';
-import { PulsarRecordBuilder } from './pulsar-record.js';
-import { DEAD_LETTER_RECORD } from './dead-letter.js';
 
 /** How many patterns keep their topic name at hand. */
 const TOPIC_CACHE = 10_000;
@@ -59,7 +58,7 @@ export interface PulsarProxyStats extends EmitStats {
  *
  * Use it as `customClass` of `ClientsModule`, through `MqttPulsarModule`, or bare.
  */
-export class PulsarClientProxy extends ClientProxy implements HealthSource {
+export class PulsarClientProxy extends ClientProxy implements HealthSource, CarriesDeadLetters {
   protected readonly logger = new Logger(PulsarClientProxy.name);
 
   private readonly client: PulsarClient;
@@ -100,11 +99,6 @@ export class PulsarClientProxy extends ClientProxy implements HealthSource {
   async connect(): Promise<void> {
     if (this.closing !== undefined) throw new ClosedError('The proxy is closed');
     await this.client.connect();
-  }
-
-  /** @internal */
-  [DEAD_LETTER_RECORD](payload: Buffer, topic: string, properties: Readonly<Record<string, string>>): unknown {
-    return new PulsarRecordBuilder(payload).setKey(topic).setProperties(properties).build();
   }
 
   /**
@@ -165,6 +159,11 @@ export class PulsarClientProxy extends ClientProxy implements HealthSource {
   /** The `PulsarClient`: events, further producers. */
   unwrap<T = PulsarClient>(): T {
     return this.client as T;
+  }
+
+  /** @internal for dead letters: bytes, key and properties in one record */
+  [DEAD_LETTER_RECORD](payload: Buffer, topic: string, properties: Readonly<Record<string, string>>): PulsarRecord {
+    return new PulsarRecord(payload, { key: topic, properties, holdsAcknowledgement: false });
   }
 
   protected createClient(options: PulsarClientOptions): PulsarClient {

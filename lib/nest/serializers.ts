@@ -59,7 +59,8 @@ export function serializedPayload(result: unknown): {
     if (payload instanceof Uint8Array || payload === null) return { payload, properties };
     if (typeof payload === 'string') return { payload: Buffer.from(payload), properties };
   }
-  const what = typeof (result as { then?: unknown } | undefined)?.then === 'function' ? 'a promise' : typeof result;
+  const isPromise = typeof result === 'object' && 'then' in result;
+  const what = isPromise ? 'a promise' : typeof result;
   throw new TransportError(
     'ERR_SERIALIZATION',
     `A serializer must return bytes, a string, null, or { payload, properties }; received ${what}`,
@@ -72,7 +73,7 @@ export function metadataProperties(metadata: unknown): Record<string, string> | 
   const result: Record<string, string> = {};
   for (const [name, value] of Object.entries(metadata as Record<string, unknown>)) {
     if (value === undefined || value === null) continue;
-    const text = typeof value === 'string' ? value : typeof value === 'object' ? JSON.stringify(value) : String(value);
+    const text = typeof value === 'string' ? value : (JSON.stringify(value) as string | undefined);
     if (text !== undefined) result[name] = text;
   }
   return result;

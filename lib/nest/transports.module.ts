@@ -1,4 +1,4 @@
-import { ConfigurableModuleBuilder, type FactoryProvider, Module } from '@nestjs/common';
+import { ConfigurableModuleBuilder, type FactoryProvider, Inject, Module, type OnModuleDestroy } from '@nestjs/common';
 import { OptionsError } from '../errors.js';
 import { MqttClientProxy } from './mqtt-client.proxy.js';
 import { MqttServerStrategy } from './mqtt-server.strategy.js';
@@ -59,10 +59,24 @@ const providers = [
  * ```
  *
  * Inject `PulsarClientProxy` or `MqttClientProxy` by class; give `app.get(MqttServerStrategy)` to `connectMicroservice()`.
- * The proxies are closed at the end of the application's shutdown, after the strategy.
+ * The strategy is closed when the module is destroyed, the proxies at the end of the application's shutdown.
  */
 @Module({ providers, exports: providers })
-export class MqttPulsarModule extends ConfigurableModuleClass {}
+export class MqttPulsarModule extends ConfigurableModuleClass implements OnModuleDestroy {
+  constructor(@Inject(MqttServerStrategy) private readonly strategy: MqttServerStrategy) {
+    super();
+  }
+
+  /**
+   * On a signal Nest destroys the modules before it closes the servers: what handlers need would be gone while messages
+   * still come. So the strategy is closed here already, bounded by its `shutdownTimeout`.
+   */
+  async onModuleDestroy(): Promise<void> {
+    if (!absentParts.has(this.strategy)) await this.strategy.close();
+  }
+}
+
+const absentParts = new WeakSet<object>();
 
 /** Nest looks these up on every provider. */
 const LIFECYCLE = new Set([
@@ -77,7 +91,7 @@ const LIFECYCLE = new Set([
 
 /** Asynchronous options are known after the providers are: so a part without options fails where it is used, and says why. */
 function absent<T>(name: string, key: string): T {
-  return new Proxy(
+  const part = new Proxy(
     {},
     {
       get(_target, property) {
@@ -85,5 +99,7 @@ function absent<T>(name: string, key: string): T {
         throw new OptionsError(`MqttPulsarModule.${key}`, `options for ${name}, which is used`, 'none');
       },
     },
-  ) as T;
+  );
+  absentParts.add(part);
+  return part as T;
 }

@@ -4,7 +4,7 @@ import { InMemoryMqttBroker } from '../../lib/testing/index.js';
 import { gate, settled, startApp, until } from '../nest/support/app.js';
 
 const started: string[] = [];
-const ends = new Map<string, ReturnType<typeof gate>>();
+const ends = new Map<string, ReturnType<typeof gate<void>>>();
 
 @Controller()
 class Handlers {

@@ -29,7 +29,7 @@ async function responder(
         properties: { correlationData: request.correlationData!, ...properties },
       });
     };
-    answer(payload, reply, request as Properties);
+    answer(payload, reply, request);
   });
   await peer.subscribeAsync(topic, { qos: 1 });
   return peer;
@@ -95,7 +95,7 @@ describe('MqttClientProxy', () => {
       await broker.log.waitForReceived('pubrel');
       const [packet] = published('t');
       expect(packet).toMatchObject({ qos: 2, retain: true, payload: bytes });
-      expect(packet!.properties).toMatchObject({
+      expect(packet.properties).toMatchObject({
         contentType: 'application/cbor',
         messageExpiryInterval: 60,
         userProperties: { app: 'a', a: ['1', '2'] },
@@ -112,8 +112,8 @@ describe('MqttClientProxy', () => {
       await lastValueFrom(client.emit('t', record));
       const [packet] = published('t');
       expect(packet).toMatchObject({ qos: 1, retain: true });
-      expect(packet!.payload.toString()).toBe('{"a":1}');
-      expect(packet!.properties).toMatchObject({ userProperties: { x: ['1', '2'], y: '3' } });
+      expect(packet.payload.toString()).toBe('{"a":1}');
+      expect(packet.properties).toMatchObject({ userProperties: { x: ['1', '2'], y: '3' } });
     });
 
     it('sends what a dispatch hook adds as user properties', async () => {
@@ -123,8 +123,8 @@ describe('MqttClientProxy', () => {
       });
       await lastValueFrom(client.emit({ cmd: 'sum' }, 'text'));
       const [packet] = broker.log.received('publish');
-      expect([packet!.topic, packet!.payload.toString()]).toEqual(['{"cmd":"sum"}', 'text']);
-      expect(packet!.properties?.userProperties).toEqual({ 'x-request-id': 'r-1' });
+      expect([packet.topic, packet.payload.toString()]).toEqual(['{"cmd":"sum"}', 'text']);
+      expect(packet.properties?.userProperties).toEqual({ 'x-request-id': 'r-1' });
     });
 
     it('needs a record for no data, and sends it as an empty payload', async () => {
@@ -184,7 +184,7 @@ describe('MqttClientProxy', () => {
       await turn();
       expect(broker.log.received('disconnect')).toHaveLength(0);
       answers();
-      const { messageId } = published('t')[0]!;
+      const { messageId } = published('t')[0];
       broker.connection!.send({ cmd: 'puback', messageId: messageId! });
       await closing;
       expect(await emit).toEqual({ reasonCode: 0 });
@@ -205,7 +205,7 @@ describe('MqttClientProxy', () => {
       const requests = published('sum');
       const correlations = requests.map((packet) => packet.properties!.correlationData!.toString('hex'));
       expect(new Set(correlations).size).toBe(3);
-      expect(requests[0]!.properties).toMatchObject({ messageExpiryInterval: 30 });
+      expect(requests[0].properties).toMatchObject({ messageExpiryInterval: 30 });
       expect(broker.log.received('subscribe')).toHaveLength(2);
       expect(client.stats).toMatchObject({ openRequests: 0, droppedReplies: 0, requestTimeouts: 0 });
     });
@@ -288,7 +288,7 @@ describe('MqttClientProxy', () => {
       });
       expect(seen).toEqual([1]);
       expect(error).toMatchObject({ code: 'ERR_TIMEOUT', timeoutMs: 20 });
-      waiting[0]!();
+      waiting[0]();
       while (client.stats.droppedReplies < 1) await turn();
       expect(client.stats).toMatchObject({ openRequests: 0, requestTimeouts: 1 });
       await expect(lastValueFrom(client.send('silence', record))).rejects.toMatchObject({ code: 'ERR_TIMEOUT' });
@@ -329,7 +329,7 @@ describe('MqttClientProxy', () => {
       delete broker.options.subackCode;
       await respond(broker.url, 't', (_payload, reply) => reply('"ok"'));
       expect(await lastValueFrom(client.send('t', 0))).toBe('ok');
-      expect(published('t')[0]!.properties!.responseTopic).toBe('my/replies');
+      expect(published('t')[0].properties!.responseTopic).toBe('my/replies');
     });
 
     it('uses the Response Information of the server', async () => {

@@ -64,7 +64,7 @@ async function finish(): Promise<void> {
 
 /** Acknowledged by the strategy: a figure of ours, shown beside what the devices and Pulsar say. */
 function acknowledged(): number {
-  return strategy.stats.acknowledged;
+  return strategy.stats.succeeded;
 }
 
 function progressLine(): string {

@@ -23,9 +23,7 @@ export interface AppSettings {
 
 export async function startApp(controllers: Type[], settings: AppSettings = {}): Promise<RunningApp> {
   const own = !(settings.broker instanceof InMemoryMqttBroker);
-  const broker = own
-    ? await InMemoryMqttBroker.start(settings.broker as MqttBrokerOptions | undefined)
-    : (settings.broker as InMemoryMqttBroker);
+  const broker = own ? await InMemoryMqttBroker.start(settings.broker) : settings.broker;
   class AppModule {}
   Module({
     controllers,

@@ -54,11 +54,11 @@ describe('DeliveryScope', () => {
     const emits = [new FakeEmit(scope), new FakeEmit(scope), new FakeEmit(scope)];
     let idle = 0;
     scope.whenIdle(() => (idle += 1));
-    emits[1]!.stored();
-    emits[0]!.stored();
-    emits[0]!.stored();
+    emits[1].stored();
+    emits[0].stored();
+    emits[0].stored();
     expect([idle, scope.pending]).toEqual([0, 1]);
-    emits[2]!.stored();
+    emits[2].stored();
     expect([idle, scope.pending]).toEqual([1, 0]);
     new FakeEmit(scope).stored();
     expect(idle).toBe(1);
@@ -111,7 +111,7 @@ describe('DeliveryScope', () => {
 
   it('asks every open emit to be taken back', () => {
     const emits = [new FakeEmit(scope), new FakeEmit(scope), new FakeEmit(scope)];
-    emits[1]!.stored();
+    emits[1].stored();
     scope.cancelUnwritten();
     expect(emits.map((emit) => emit.cancelled)).toEqual([1, 0, 1]);
   });
@@ -146,7 +146,7 @@ describe('DeliveryScope', () => {
 
   it('is shared by all copies of the package in the process', async () => {
     const key = Symbol.for('nestjs-mqtt-pulsar/delivery-scope');
-    const { storage } = (globalThis as unknown as Record<symbol, { storage: { getStore(): unknown } }>)[key]!;
+    const { storage } = (globalThis as unknown as Record<symbol, { storage: { getStore(): unknown } }>)[key];
     scope.run(() => expect(storage.getStore()).toBe(scope));
   });
 

@@ -53,7 +53,7 @@ describe('Emission', () => {
     const emission = new Emission<number>(owner, 'p', true);
     const seen: number[] = [];
     const subscriptions = [1, 2, 3].map((n) => emission.subscribe((value) => seen.push(n * value)));
-    subscriptions[1]!.unsubscribe();
+    subscriptions[1].unsubscribe();
     emission.succeed(10);
     expect(seen).toEqual([10, 30]);
   });

@@ -80,7 +80,7 @@ describe('PulsarClientProxy', () => {
     expect(sent()).toEqual([{ payload: Buffer.from('{"a":1}') }]);
     const early = lastValueFrom(emit.pipe(toArray()));
     const { messageId } = stored();
-    client.producers.get(TOPIC)!.submitted[0]!.done(undefined, { messageId, sequenceId: 0, deduplicated: false });
+    client.producers.get(TOPIC)!.submitted[0].done(undefined, { messageId, sequenceId: 0, deduplicated: false });
     expect(await early).toEqual([messageId]);
     expect(await firstValueFrom(emit)).toBe(messageId);
     expect(made.stats).toMatchObject({ stored: 1, failed: 0, pending: 0, producers: 1 });
@@ -100,7 +100,7 @@ describe('PulsarClientProxy', () => {
       { payload: bytes, key: 'k', properties: { p: '1' } },
       { payload: null, key: 'gone' },
     ]);
-    expect(sent()[0]!.payload).toBe(bytes);
+    expect(sent()[0].payload).toBe(bytes);
   });
 
   it('uses the serializer, the dispatch hook, and lets the record win', async () => {
@@ -208,7 +208,7 @@ describe('PulsarClientProxy', () => {
       client.producers.get(TOPIC)!.receive();
       expect(made.stats).toMatchObject({ late: 3, stored: 3 });
       expect(warn).toHaveBeenCalledTimes(1);
-      expect(String(warn.mock.calls[0]![0])).toContain("Late.handler emitted 't' after its delivery was settled");
+      expect(String(warn.mock.calls[0][0])).toContain("Late.handler emitted 't' after its delivery was settled");
     });
   });
 

@@ -40,8 +40,8 @@ class Bench {
     return new Promise((resolve, reject) => {
       gates.push({
         topic,
-        open: () => resolve(make() as unknown as PooledProducer),
-        refuse: (error) => reject(error as Error),
+        open: () => resolve(make()),
+        refuse: (error) => reject(error),
       });
     });
   }
@@ -62,7 +62,7 @@ describe('ProducerPool', () => {
     await turn();
     bench.emit('t', '3');
     expect(bench.asked).toEqual(['t']);
-    bench.gates[0]!.open();
+    bench.gates[0].open();
     await turn();
     bench.emit('t', '4');
     expect(bench.live.get('t')!.payloads).toEqual(['1', '2', '3', '4']);
@@ -83,7 +83,7 @@ describe('ProducerPool', () => {
       order.push(text);
       return text === '1' ? new TransportError('ERR_MESSAGE_TOO_LARGE', 'too large') : undefined;
     };
-    bench.gates[0]!.open();
+    bench.gates[0].open();
     await turn();
     expect(order).toEqual(['1', '2', '3']);
   });
@@ -95,8 +95,8 @@ describe('ProducerPool', () => {
     await turn();
     const { submitted } = bench.live.get('t')!;
     const error = new TransportError('ERR_BROKER', 'no');
-    submitted[1]!.done(error);
-    submitted[0]!.done(undefined, { messageId: 'id' as never, sequenceId: 1, deduplicated: false });
+    submitted[1].done(error);
+    submitted[0].done(undefined, { messageId: 'id' as never, sequenceId: 1, deduplicated: false });
     expect([good.state, good.value, bad.state, bad.error]).toEqual(['stored', 'id', 'failed', error]);
   });
 
@@ -178,7 +178,7 @@ describe('ProducerPool', () => {
     bench.gates = [];
     const emissions = [bench.emit('t'), bench.emit('t')];
     const error = new ConnectionError('down');
-    bench.gates[0]!.refuse(error);
+    bench.gates[0].refuse(error);
     await turn();
     expect(emissions.map(({ state, error: reason }) => [state, reason])).toEqual([
       ['failed', error],
@@ -186,7 +186,7 @@ describe('ProducerPool', () => {
     ]);
     expect([bench.pool.pending, bench.pool.producers]).toEqual([0, 0]);
     const next = bench.emit('t');
-    bench.gates[1]!.open();
+    bench.gates[1].open();
     await turn();
     bench.live.get('t')!.receive();
     expect(next.state).toBe('stored');
@@ -197,7 +197,7 @@ describe('ProducerPool', () => {
     bench.gates = [];
     const emission = bench.emit('t');
     const error = new TransportError('ERR_AUTHORIZATION', 'not allowed');
-    bench.gates[0]!.refuse(error);
+    bench.gates[0].refuse(error);
     await turn();
     expect([emission.state, emission.error]).toEqual(['failed', error]);
     expect(() => bench.emit('t')).toThrow(error);
@@ -209,10 +209,10 @@ describe('ProducerPool', () => {
     const bench = new Bench({ refusalBackoff: { initial: 0.001, max: 0.001, factor: 1 } });
     bench.gates = [];
     bench.emit('t');
-    bench.gates[0]!.refuse(new TransportError('ERR_TOPIC', 'not found'));
+    bench.gates[0].refuse(new TransportError('ERR_TOPIC', 'not found'));
     await turn();
     const emission = bench.emit('t');
-    bench.gates[1]!.open();
+    bench.gates[1].open();
     await turn();
     bench.live.get('t')!.receive();
     expect(emission.state).toBe('stored');
@@ -226,12 +226,12 @@ describe('ProducerPool', () => {
     expect(first.cancel()).toBe(true);
     expect([first.state, (first.error as TransportError).code]).toEqual(['failed', 'ERR_ABORTED']);
     expect(first.cancel()).toBe(false);
-    bench.gates[0]!.open();
+    bench.gates[0].open();
     await turn();
     expect(bench.live.get('t')!.payloads).toEqual(['2']);
     const third = bench.emit('t', '3');
     expect(third.cancel()).toBe(false);
-    bench.live.get('t')!.submitted[1]!.written = false;
+    bench.live.get('t')!.submitted[1].written = false;
     expect(third.cancel()).toBe(true);
   });
 
@@ -254,7 +254,7 @@ describe('ProducerPool', () => {
     let closed = false;
     const closing = bench.pool.close(60_000).then(() => (closed = true));
     expect(() => bench.emit('t')).toThrow(expect.objectContaining({ code: 'ERR_CLOSED' }));
-    bench.gates[0]!.open();
+    bench.gates[0].open();
     await turn();
     expect(closed).toBe(false);
     bench.live.get('t')!.receive();
@@ -270,7 +270,7 @@ describe('ProducerPool', () => {
     await bench.pool.close(1);
     expect([emission.state, (emission.error as TransportError).code]).toEqual(['failed', 'ERR_CLOSED']);
     // A producer that comes after that is not kept.
-    bench.gates[0]!.open();
+    bench.gates[0].open();
     await turn();
     expect(bench.live.get('t')!.closed).toBe(true);
   });

@@ -1,0 +1,40 @@
+import { type MqttClient } from '../mqtt/index.js';
+import { type ComponentHealth } from './health.js';
+
+/** What a strategy knows of its own health. */
+export interface ServerHealthFacts {
+  readonly client: MqttClient;
+  readonly running: number;
+  readonly waiting: number;
+  /** Failed or unmatched messages that are not acknowledged. */
+  readonly held: number;
+  readonly halted: boolean;
+}
+
+export function serverHealth({ client, running, waiting, held, halted }: ServerHealthFacts): ComponentHealth {
+  const { state, server } = client.status;
+  const oldest = client.oldestUnacknowledged();
+  const reason = halted
+    ? 'halted by a failure policy'
+    : state !== 'connected'
+      ? `not connected (${state})`
+      : held > 0
+        ? `stalled: ${held} failed messages are held`
+        : undefined;
+  return {
+    status: reason === undefined ? 'up' : 'down',
+    ...(reason !== undefined && { reason }),
+    details: {
+      connection: state,
+      server,
+      running,
+      waiting,
+      held,
+      window: client.window,
+      ...(oldest !== undefined && {
+        oldestTopic: oldest.delivery.message.topic,
+        oldestAgeMs: Math.round(oldest.ageMs),
+      }),
+    },
+  };
+}
