@@ -98,12 +98,12 @@ export class SessionDriver {
 
   private writeOut(): void {
     const bytes = this.session.takeBytes(this.now());
+    const ending = this.endRequested;
+    // Also without a connection: a request that stays would plan one flush after another for ever.
+    this.endRequested = false;
     if (this.connection === undefined) return;
     if (bytes.length > 0 && !this.connection.write(bytes)) this.session.setWritable(false, this.now());
-    if (this.endRequested) {
-      this.endRequested = false;
-      this.connection.end();
-    }
+    if (ending) this.connection.end();
   }
 
   /** What depends on a change of the session is written after the store has it; one batch at a time. */

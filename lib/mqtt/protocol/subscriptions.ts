@@ -214,9 +214,8 @@ export class Subscriptions {
   }
 
   suback(packet: SubackPacket, now: number): void {
-    const subscribes = this.take(packet.packetId, 'subscribed')?.filter(isSubscribe);
+    const subscribes = this.take(packet.packetId, 'subscribed', packet.reasonCodes.length)?.filter(isSubscribe);
     if (subscribes === undefined) return;
-    this.checkCount('SUBACK', subscribes.length, packet.reasonCodes.length);
     const reasonString = packet.properties?.reasonString;
     const refused: SubscriptionGrant[] = [];
     subscribes.forEach((part, i) => {
@@ -249,9 +248,10 @@ export class Subscriptions {
   }
 
   unsuback(packet: UnsubackPacket, now: number): void {
-    const unsubscribes = this.take(packet.packetId, 'unsubscribed')?.filter(isUnsubscribe);
+    // An UNSUBACK of 3.1.1 has no codes.
+    const answered = this.core.version === 5 ? packet.reasonCodes.length : undefined;
+    const unsubscribes = this.take(packet.packetId, 'unsubscribed', answered)?.filter(isUnsubscribe);
     if (unsubscribes === undefined) return;
-    if (this.core.version === 5) this.checkCount('UNSUBACK', unsubscribes.length, packet.reasonCodes.length);
     unsubscribes.forEach((part, i) => {
       const reasonCode = this.core.version === 5 ? packet.reasonCodes[i] : 0;
       if (reasonCode < 0x80) this.granted.delete(part.job.filters[part.index]);
@@ -268,23 +268,26 @@ export class Subscriptions {
     if (job.remaining === 0 && job.error === undefined) this.core.outbox.emit(job);
   }
 
-  private take(packetId: number, kind: PendingPacket['kind']): readonly Part[] | undefined {
+  private take(
+    packetId: number,
+    kind: PendingPacket['kind'],
+    answered: number | undefined,
+  ): readonly Part[] | undefined {
     const pending = this.pending.get(packetId);
     if (pending?.kind !== kind) {
       this.core.counters.unknownAcknowledgements += 1;
       return undefined;
     }
+    // Before it is taken: its callers still wait, for the next connection or their time to pass.
+    if (answered !== undefined && answered !== pending.parts.length) {
+      throw new RemoteProtocolError(
+        `${answered} reason codes for ${pending.parts.length} filters [MQTT-3.9.3-1, 3.11.3-1]`,
+        PROTOCOL_ERROR,
+      );
+    }
     this.pending.delete(packetId);
     this.core.ids.release(packetId);
     return pending.parts;
-  }
-
-  private checkCount(type: string, asked: number, answered: number): void {
-    if (asked === answered) return;
-    throw new RemoteProtocolError(
-      `${type} with ${answered} reason codes for ${asked} filters [MQTT-3.9.3-1, 3.11.3-1]`,
-      PROTOCOL_ERROR,
-    );
   }
 
   private recordFilters(): void {
