@@ -64,7 +64,8 @@ export class SessionDriver {
         case 'dial':
           return this.dial(output.server);
         case 'end':
-          this.endRequested = true;
+          // After destroy() there is nothing left to end.
+          this.endRequested = this.connection !== undefined;
           return;
         case 'abort':
           return this.drop(output.error);
