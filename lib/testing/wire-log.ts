@@ -32,6 +32,8 @@ interface Waiter {
 /** Default bound of every `waitFor`, in ms: long, because it only decides how a broken test fails. */
 export const DEFAULT_WAIT = 10_000;
 
+const POLL = 10;
+
 export class WireLog<Map extends object> {
   private readonly kept: WireEntry<Map>[] = [];
   private readonly waiters = new Set<Waiter>();
@@ -97,7 +99,7 @@ export class WireLog<Map extends object> {
 
   /**
    * Resolves with the first result of `predicate` that is neither undefined, null nor false. It is called at once and then
-   * after every turn in which something was recorded or changed.
+   * after every turn in which something was recorded or changed (and every few milliseconds, for what the log cannot see).
    *
    * @throws Error after `timeoutMs`, with the end of the log
    */
@@ -109,6 +111,7 @@ export class WireLog<Map extends object> {
     return new Promise<Result>((resolve, reject) => {
       const end = (): void => {
         clearTimeout(timer);
+        clearInterval(poll);
         this.waiters.delete(waiter);
       };
       const waiter: Waiter = {
@@ -131,6 +134,7 @@ export class WireLog<Map extends object> {
         const tail = this.summary().slice(-40).join(' ');
         reject(new Error(`Broker: ${what} did not come within ${timeoutMs} ms. Wire: ${tail}`));
       }, timeoutMs);
+      const poll = setInterval(() => waiter.check(), POLL);
       this.waiters.add(waiter);
       waiter.check();
     });
