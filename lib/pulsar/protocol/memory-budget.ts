@@ -1,41 +1,60 @@
-/** Bytes that the producers of one client may hold; who does not fit waits, in order, and is called when there is room. */
-export class MemoryBudget {
-  #used = 0;
-  readonly #waiting = new Set<() => void>();
+import { Fifo } from './fifo.js';
 
-  /** @param limit bytes; Infinity: no limit */
+/** Somebody who waits for memory: told when it is worth trying again. */
+export interface MemoryWaiter {
+  memoryFreed(): void;
+}
+
+/**
+ * The bytes of all messages a client has taken in and not settled. Producers that found no room wait in line; the first in
+ * line is the only one that gets memory until it has what it needs, so that a large message is not starved by small ones.
+ */
+export class MemoryBudget {
+  used = 0;
+  private readonly line = new Fifo<MemoryWaiter>();
+  private readonly inLine = new Set<MemoryWaiter>();
+  /** Something was given back, or the line moved, since the last wake-up. */
+  private changed = false;
+
+  /** @param limit bytes; 0 = none */
   constructor(readonly limit: number) {}
 
-  get used(): number {
-    return this.#used;
-  }
-
-  /** Takes `bytes` or nothing. */
-  tryAcquire(bytes: number): boolean {
-    if (this.#used + bytes > this.limit) return false;
-    this.#used += bytes;
-    return true;
+  /** Takes `bytes`, or puts the waiter in line and answers false. */
+  take(waiter: MemoryWaiter, bytes: number): boolean {
+    if (this.limit === 0) {
+      this.used += bytes;
+      return true;
+    }
+    const first = this.line.peek();
+    const mine = first === undefined || first === waiter;
+    if (mine && this.used + bytes <= this.limit) {
+      this.used += bytes;
+      if (first === waiter) this.leave(waiter);
+      return true;
+    }
+    if (!this.inLine.has(waiter)) {
+      this.inLine.add(waiter);
+      this.line.push(waiter);
+    }
+    return false;
   }
 
   release(bytes: number): void {
-    this.#used -= bytes;
+    this.used -= bytes;
+    this.changed = true;
   }
 
-  /** `retry` is called once by {@link wake}, in the order of registration. */
-  wait(retry: () => void): void {
-    this.#waiting.add(retry);
+  /** Must be called by a waiter that does not want memory any more. */
+  leave(waiter: MemoryWaiter): void {
+    if (!this.inLine.delete(waiter)) return;
+    this.line.remove(waiter);
+    this.changed = true;
   }
 
-  forget(retry: () => void): void {
-    this.#waiting.delete(retry);
-  }
-
-  /** Calls those that wait, oldest first, while there is room. Called by a driver after its core released bytes. */
-  wake(): void {
-    for (const retry of [...this.#waiting]) {
-      if (this.#used >= this.limit) return;
-      this.#waiting.delete(retry);
-      retry();
-    }
+  /** Tells the first in line if it is worth trying; drivers call this after every step. */
+  wakeFirst(): void {
+    if (!this.changed) return;
+    this.changed = false;
+    this.line.peek()?.memoryFreed();
   }
 }

@@ -1,66 +1,91 @@
 import { type TransportError } from '../../errors.js';
-import { type MessageId } from './message-id.js';
 
-/** One message as the user gave it, checked and with its payload as bytes. */
-export interface OutgoingMessage {
-  /** Null: a tombstone (`null_value`). */
-  readonly payload: Buffer | null;
-  readonly key?: string;
-  readonly keyBytes?: Uint8Array;
-  readonly orderingKey?: Uint8Array;
-  readonly properties?: Readonly<Record<string, string>>;
-  /** Milliseconds since the Unix epoch. */
-  readonly eventTime?: number;
-  /** Given by the caller: must ascend. */
-  readonly sequenceId?: number;
-  /** Milliseconds since the Unix epoch. */
-  readonly deliverAt?: number;
-  readonly replicationClusters?: readonly string[];
-  readonly disableBatching?: boolean;
-}
+/** Where a message is. Before `sealed` nothing of it was written. */
+export const OpState = {
+  /** In the inbox. */
+  submitted: 0,
+  /** Waits for a permit or for memory. */
+  waiting: 1,
+  /** Has them; not in a batch. */
+  accepted: 2,
+  /** In an open batch. */
+  batched: 3,
+  /** In a frame, written at least once. */
+  sealed: 4,
+  settled: 5,
+} as const;
+export type OpState = (typeof OpState)[keyof typeof OpState];
 
-/** What a stored (or deduplicated) message got. */
-export interface SendResult {
-  readonly messageId: MessageId;
-  readonly sequenceId: number;
-  /** The broker dropped it as a duplicate of one that it has. */
-  readonly deduplicated: boolean;
-}
-
-export type SendCallback = (error: TransportError | undefined, result?: SendResult) => void;
-
-/** `waiting` for room, in the `open` batch, in a sealed `pending` frame, `settled`. */
-export type SendOpState = 'waiting' | 'open' | 'pending' | 'settled';
-
-/** One accepted message on its way; the object is its identity. */
-export class SendOp {
-  state: SendOpState = 'waiting';
+/**
+ * One message from the call to its outcome. The core only knows these traits of it; the frame codec looks into `message`,
+ * and drivers extend the class with what they need to tell the outcome.
+ */
+export class SendOp<M = unknown> {
+  readonly kind = 'send';
+  state: OpState = OpState.submitted;
+  /** The caller took it back; the inbox knows. */
+  cancelled = false;
+  /** It is not acceptable: fails in its turn. */
+  problem: TransportError | undefined = undefined;
   /** Position in the order of calls. */
   ordinal = 0;
-  /** Given when its frame is sealed, and never changed. */
+  /** Permits it holds: 1, or one a chunk. */
+  permits = 1;
+  /** Given when it is sealed. */
   sequenceId = -1;
-  /** Clock time of `submit`, for the send timeout. */
-  submittedAt = 0;
-  error: TransportError | undefined = undefined;
-  result: SendResult | undefined = undefined;
 
   constructor(
-    readonly message: OutgoingMessage,
-    /** Bytes that count against the budgets: payload, key, properties and a fixed overhead. */
-    readonly bytes: number,
-    readonly callback: SendCallback,
+    readonly message: M,
+    /** Bytes of payload, key and properties as they are encoded. */
+    readonly size: number,
+    /** An id given by the caller. */
+    readonly givenId: number | undefined,
+    /** Must be an entry of its own (delayed, restricted replication, or asked for). */
+    readonly alone: boolean,
+    /** When the caller submitted it; only looked at with a send timeout. */
+    readonly submittedAt: number,
   ) {}
-}
 
-/** What a message costs beside its payload: the objects that hold it. */
-const OVERHEAD = 256;
-
-export function messageBytes(message: OutgoingMessage): number {
-  let bytes = OVERHEAD + (message.payload?.length ?? 0);
-  if (message.key !== undefined) bytes += message.key.length;
-  if (message.keyBytes !== undefined) bytes += message.keyBytes.length;
-  if (message.properties !== undefined) {
-    for (const key in message.properties) bytes += key.length + message.properties[key].length;
+  /** What the memory limit counts: the message and a fixed share for the objects around it. */
+  get bytes(): number {
+    return this.size + OBJECT_BYTES;
   }
-  return bytes;
 }
+
+/** About what one pending message costs beside its own bytes. */
+const OBJECT_BYTES = 200;
+
+/** One SEND frame. Its bytes never change after it was made. */
+export interface SealedFrame<O extends SendOp = SendOp> {
+  readonly bytes: Buffer;
+  readonly sequenceId: number;
+  /** Equal to `sequenceId` if it is no batch. */
+  readonly highestSequenceId: number;
+  /** Its messages by index; `undefined` where one was settled before the frame (a send timeout). */
+  readonly ops: (O | undefined)[];
+  readonly batch: boolean;
+  /** Set for a chunk of a larger message. */
+  readonly chunk: ChunkPlace | undefined;
+  /** Metadata and payload: what the broker's message size limit is about. */
+  readonly bodySize: number;
+  /** Messages without an outcome. */
+  live: number;
+  /** Connections it was written on. */
+  writes: number;
+  /** The broker refused it at least once, so it was not stored then. */
+  refused: boolean;
+}
+
+export interface ChunkPlace {
+  readonly index: number;
+  readonly count: number;
+  /** Of the whole message: where its chunks were stored. */
+  readonly stored: { ledgerId: number; entryId: number }[];
+}
+
+/** An outcome for the driver to pass on, in order. */
+export type Settlement<O extends SendOp = SendOp> =
+  | { readonly kind: 'stored'; readonly frame: SealedFrame<O>; readonly ledgerId: number; readonly entryId: number }
+  | { readonly kind: 'deduplicated'; readonly op: O }
+  | { readonly kind: 'failed'; readonly op: O; readonly error: TransportError }
+  | { readonly kind: 'flushed'; readonly token: unknown; readonly error: TransportError | undefined };

@@ -1,67 +1,77 @@
-/** What each ServerError of the broker means for the one who asked (`ServerError` in PulsarApi.proto). */
-import { type ErrorCode, TransportError } from '../../errors.js';
+import { AuthenticationError, type ErrorCode, TransportError } from '../../errors.js';
 
 /**
- * `retry`: the same request can succeed later, after a fresh lookup. `terminal`: it cannot, everything pending is rejected
- * and nothing dials again. `failPending`: what is pending is rejected, later messages are tried.
+ * What a `ServerError` of the broker means for a producer.
+ *
+ * - `terminal`: the same request cannot succeed; the producer ends.
+ * - `retry`: passes by itself; again with backoff, which always begins with a fresh lookup.
+ * - `failPending`: as `retry`, but what is pending fails now, because the broker asks for that.
+ *
+ * `send` is the meaning in a SEND_ERROR, which concerns one frame: `item` fails that frame alone; `restart` opens the
+ * producer again and sends all pending frames once more; `disconnect` does so on a new connection.
  */
-export type ServerErrorEffect = 'retry' | 'terminal' | 'failPending';
-
-interface ServerErrorRule {
+export interface ServerErrorRule {
   readonly name: string;
-  readonly effect: ServerErrorEffect;
+  readonly request: 'terminal' | 'retry' | 'failPending';
+  readonly send: 'terminal' | 'item' | 'restart' | 'disconnect';
   readonly code: ErrorCode;
 }
 
-const rule = (name: string, effect: ServerErrorEffect, code: ErrorCode = 'ERR_BROKER'): ServerErrorRule => ({ name, effect, code }); // prettier-ignore
+/** Keyed by the number of `ServerError` in PulsarApi.proto; consumer and transaction codes are here for their names. */
+export const SERVER_ERRORS = {
+  0: { name: 'UnknownError', request: 'retry', send: 'restart', code: 'ERR_BROKER' },
+  1: { name: 'MetadataError', request: 'retry', send: 'restart', code: 'ERR_BROKER' },
+  2: { name: 'PersistenceError', request: 'retry', send: 'restart', code: 'ERR_BROKER' },
+  3: { name: 'AuthenticationError', request: 'terminal', send: 'terminal', code: 'ERR_AUTHENTICATION' },
+  4: { name: 'AuthorizationError', request: 'terminal', send: 'terminal', code: 'ERR_AUTHORIZATION' },
+  5: { name: 'ConsumerBusy', request: 'retry', send: 'restart', code: 'ERR_BROKER' },
+  6: { name: 'ServiceNotReady', request: 'retry', send: 'restart', code: 'ERR_BROKER' },
+  7: { name: 'ProducerBlockedQuotaExceededError', request: 'retry', send: 'restart', code: 'ERR_BROKER' },
+  8: { name: 'ProducerBlockedQuotaExceededException', request: 'failPending', send: 'restart', code: 'ERR_BROKER' },
+  9: { name: 'ChecksumError', request: 'retry', send: 'disconnect', code: 'ERR_BROKER' },
+  10: { name: 'UnsupportedVersionError', request: 'terminal', send: 'terminal', code: 'ERR_NOT_SUPPORTED' },
+  11: { name: 'TopicNotFound', request: 'terminal', send: 'restart', code: 'ERR_TOPIC' },
+  12: { name: 'SubscriptionNotFound', request: 'terminal', send: 'restart', code: 'ERR_BROKER' },
+  13: { name: 'ConsumerNotFound', request: 'retry', send: 'restart', code: 'ERR_BROKER' },
+  14: { name: 'TooManyRequests', request: 'retry', send: 'restart', code: 'ERR_BROKER' },
+  15: { name: 'TopicTerminatedError', request: 'terminal', send: 'terminal', code: 'ERR_TERMINATED' },
+  16: { name: 'ProducerBusy', request: 'retry', send: 'restart', code: 'ERR_BROKER' },
+  17: { name: 'InvalidTopicName', request: 'terminal', send: 'terminal', code: 'ERR_TOPIC' },
+  18: { name: 'IncompatibleSchema', request: 'terminal', send: 'item', code: 'ERR_SCHEMA' },
+  19: { name: 'ConsumerAssignError', request: 'retry', send: 'restart', code: 'ERR_BROKER' },
+  20: { name: 'TransactionCoordinatorNotFound', request: 'retry', send: 'item', code: 'ERR_BROKER' },
+  21: { name: 'InvalidTxnStatus', request: 'terminal', send: 'item', code: 'ERR_BROKER' },
+  22: { name: 'NotAllowedError', request: 'terminal', send: 'item', code: 'ERR_BROKER' },
+  23: { name: 'TransactionConflict', request: 'terminal', send: 'item', code: 'ERR_BROKER' },
+  24: { name: 'TransactionNotFound', request: 'terminal', send: 'item', code: 'ERR_BROKER' },
+  25: { name: 'ProducerFenced', request: 'terminal', send: 'terminal', code: 'ERR_FENCED' },
+} as const satisfies Readonly<Record<number, ServerErrorRule>>;
 
-export const SERVER_ERRORS: Readonly<Record<number, ServerErrorRule>> = {
-  0: rule('UnknownError', 'retry'),
-  1: rule('MetadataError', 'retry'),
-  2: rule('PersistenceError', 'retry'),
-  // An expired token is refreshed by the supplier; a wrong one is not, and the attempts are bounded by the caller.
-  3: rule('AuthenticationError', 'terminal', 'ERR_AUTHENTICATION'),
-  4: rule('AuthorizationError', 'terminal', 'ERR_AUTHORIZATION'),
-  5: rule('ConsumerBusy', 'retry'),
-  6: rule('ServiceNotReady', 'retry'),
-  // The quota holds requests: what is pending stays pending until there is room again.
-  7: rule('ProducerBlockedQuotaExceededError', 'retry'),
-  8: rule('ProducerBlockedQuotaExceededException', 'failPending'),
-  9: rule('ChecksumError', 'retry'),
-  10: rule('UnsupportedVersionError', 'terminal', 'ERR_NOT_SUPPORTED'),
-  11: rule('TopicNotFound', 'terminal', 'ERR_TOPIC'),
-  12: rule('SubscriptionNotFound', 'terminal', 'ERR_TOPIC'),
-  13: rule('ConsumerNotFound', 'retry'),
-  14: rule('TooManyRequests', 'retry'),
-  15: rule('TopicTerminatedError', 'terminal', 'ERR_TERMINATED'),
-  // Also a half-open connection of our own earlier self: retried with a raised epoch.
-  16: rule('ProducerBusy', 'retry'),
-  17: rule('InvalidTopicName', 'terminal', 'ERR_TOPIC'),
-  18: rule('IncompatibleSchema', 'terminal', 'ERR_SCHEMA'),
-  19: rule('ConsumerAssignError', 'retry'),
-  20: rule('TransactionCoordinatorNotFound', 'retry'),
-  21: rule('InvalidTxnStatus', 'terminal'),
-  22: rule('NotAllowedError', 'terminal', 'ERR_NOT_SUPPORTED'),
-  23: rule('TransactionConflict', 'terminal'),
-  24: rule('TransactionNotFound', 'terminal'),
-  25: rule('ProducerFenced', 'terminal', 'ERR_FENCED'),
-};
+/** The code of PRODUCER refusals that mean "somebody else has it". */
+export const PRODUCER_BUSY = 16;
 
-/** The broker said no. `serverError` is its number, `effect` what follows from it. */
+/** An unknown code, of a newer broker, is retried. */
+export function serverErrorRule(code: number): ServerErrorRule {
+  const known = (SERVER_ERRORS as Readonly<Record<number, ServerErrorRule>>)[code];
+  return known ?? { name: `server error ${code}`, request: 'retry', send: 'restart', code: 'ERR_BROKER' };
+}
+
+/** An answer of the broker that refuses a request. `serverError` is the number in PulsarApi.proto. */
 export class BrokerError extends TransportError {
   readonly serverError: number;
-  readonly effect: ServerErrorEffect;
 
-  constructor(serverError: number, message: string, context: string) {
-    const known = SERVER_ERRORS[serverError] ?? rule(`ServerError ${serverError}`, 'retry');
-    super(known.code, `${context}: the broker answered ${known.name}: ${message}`, {
-      retriable: known.effect !== 'terminal',
+  constructor(context: string, serverError: number, message: string) {
+    const rule = serverErrorRule(serverError);
+    super(rule.code, `${context}: the broker answered ${rule.name}: ${message}`, {
+      retriable: rule.request !== 'terminal',
     });
     this.serverError = serverError;
-    this.effect = known.effect;
   }
 }
 
-export const CHECKSUM_ERROR = 9;
-export const NOT_ALLOWED_ERROR = 22;
-export const TOPIC_TERMINATED_ERROR = 15;
+/** How a failed try to open a producer is to be taken. */
+export function failureKind(error: TransportError): ServerErrorRule['request'] {
+  if (error instanceof BrokerError) return error.retriable ? serverErrorRule(error.serverError).request : 'terminal';
+  if (error instanceof AuthenticationError) return error.retriable ? 'retry' : 'terminal';
+  return error.retriable ? 'retry' : 'terminal';
+}

@@ -1,0 +1,59 @@
+import { type KeyHash } from './hashes.js';
+
+/** What a router sees of a message. */
+export interface RoutedMessage {
+  readonly key?: string;
+  readonly keyBytes?: Uint8Array;
+  readonly payload?: Uint8Array | null;
+  readonly properties?: Readonly<Record<string, string>>;
+}
+
+/** Gives the partition, 0 to `partitions - 1`, of a message. Called in the order of the sends. */
+export type MessageRouter = (message: RoutedMessage, partitions: number) => number;
+
+/** Messages with a key go by its hash, the others as `keyless` says. */
+export function keyRouter(hash: KeyHash, keyless: MessageRouter): MessageRouter {
+  return (message, partitions) => {
+    const key = message.keyBytes ?? (message.key === undefined ? undefined : Buffer.from(message.key, 'utf8'));
+    return key === undefined ? keyless(message, partitions) : hash(key) % partitions;
+  };
+}
+
+/**
+ * One partition after the other, changing with each batch as the Java client does, so that messages in a row share a
+ * batch: after `perTurn` messages or `maxBytes` of them, or when `turnOver()` says that the batch's time is up.
+ */
+export class RoundRobin {
+  private current: number;
+  private messages = 0;
+  private bytes = 0;
+
+  /** @param start any non-negative integer: where to begin, so that many producers do not all begin at 0 */
+  constructor(
+    start: number,
+    private readonly perTurn: number,
+    private readonly maxBytes: number,
+  ) {
+    this.current = start;
+  }
+
+  readonly route: MessageRouter = (message, partitions) => {
+    const size = message.payload?.length ?? 0;
+    if (this.messages >= this.perTurn || (this.messages > 0 && this.bytes + size > this.maxBytes)) this.turnOver();
+    this.messages += 1;
+    this.bytes += size;
+    return this.current % partitions;
+  };
+
+  turnOver(): void {
+    if (this.messages === 0) return;
+    this.current += 1;
+    this.messages = 0;
+    this.bytes = 0;
+  }
+}
+
+/** All messages without a key to one partition. */
+export function singlePartition(choice: number): MessageRouter {
+  return (_message, partitions) => choice % partitions;
+}

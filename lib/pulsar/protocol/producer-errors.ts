@@ -1,0 +1,42 @@
+import { RemoteProtocolError, TimeoutError, TransportError } from '../../errors.js';
+
+/** The same failure of a message that was written: it may be stored. */
+export function ambiguous(error: TransportError): TransportError {
+  return new TransportError(error.code, error.message, {
+    retriable: error.retriable,
+    ambiguous: true,
+    cause: error,
+  });
+}
+
+export function timeoutError(topic: string, timeoutMs: number, written: boolean): TimeoutError {
+  return new TimeoutError(
+    `No receipt for a message to '${topic}' within ${timeoutMs} ms${written ? '; it may be stored' : ''}`,
+    timeoutMs,
+    { code: 'ERR_SEND_TIMEOUT', ambiguous: written },
+  );
+}
+
+export function deduplicatedError(topic: string, sequenceId: number): TransportError {
+  return new TransportError(
+    'ERR_DEDUPLICATED',
+    `'${topic}' dropped message ${sequenceId} as a duplicate although it was sent for the first time: another producer ` +
+      'with this name has used the id',
+  );
+}
+
+/** The first link did not come up in time and no try has told why. */
+export function noAnswer(topic: string): TransportError {
+  return new TransportError('ERR_TIMEOUT', `No producer for '${topic}' in the given time`, { retriable: true });
+}
+
+export function receiptMismatch(
+  topic: string,
+  receipt: { readonly sequenceId: number; readonly highestSequenceId: number },
+  oldest: { readonly sequenceId: number; readonly highestSequenceId: number },
+): TransportError {
+  return new RemoteProtocolError(
+    `${topic}: a receipt for ${receipt.sequenceId} to ${receipt.highestSequenceId} came while the oldest frame is ` +
+      `${oldest.sequenceId} to ${oldest.highestSequenceId}`,
+  );
+}
