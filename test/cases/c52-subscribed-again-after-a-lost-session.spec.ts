@@ -1,45 +1,62 @@
-import { MqttBench } from './support/mqtt.js';
+import { cutAndReconnect, handedOut, startPair } from '../unit/mqtt/harness.js';
 
-// MQTT.js#895, #749, PR#1650, paho.mqtt.cpp#171, emqtt#10: connected, and nothing comes any more.
-describe.each([4, 5] as const)('C52: what a reconnect subscribes to, MQTT %i', (version) => {
-  it('everything once if the broker has lost the session', async () => {
-    const bench = await MqttBench.start({ protocolVersion: version }, { filters: ['a/#', 'b/+', '$share/g/c'] });
-    await bench.reconnected(() => {
-      bench.broker.dropSession('device-gateway');
-      bench.broker.cut();
-    });
-    await bench.settled();
-    const again = bench.broker.log.received('subscribe', { connection: 2 });
-    expect(again.flatMap((packet) => packet.subscriptions.map(({ topic, qos }) => [topic, qos])).sort()).toEqual([
-      ['$share/g/c', 2],
-      ['a/#', 2],
-      ['b/+', 2],
+describe.each([5, 4] as const)('C52: MQTT %i', (protocolVersion) => {
+  it('sends no SUBSCRIBE on a resumed session', async () => {
+    const { broker, client } = await startPair({ protocolVersion });
+    await cutAndReconnect(broker);
+    broker.publish('t/a', 'x');
+    await handedOut(broker, client, 1);
+    expect(broker.log.received('subscribe')).toHaveLength(1);
+  });
+
+  it('subscribes to everything again on a new session, before anything else', async () => {
+    const { broker, client } = await startPair({ protocolVersion });
+    await client.subscribe([{ filter: 'u/+', qos: 1 }]);
+    const since = broker.log.position;
+    broker.cut();
+    broker.dropSession('client');
+    await broker.log.waitForReceived('subscribe', 1, { since });
+    const filters = broker.log
+      .received('subscribe', { since })
+      .flatMap(({ subscriptions }) => subscriptions.map(({ topic, qos }) => `${topic} ${qos}`));
+    expect(filters).toEqual(['t/# 2', 'u/+ 1']);
+    expect(broker.log.summary({ since }).filter((entry) => entry.startsWith('>'))).toEqual([
+      '>close',
+      '>open',
+      '>connect',
+      '>subscribe',
     ]);
-    bench.broker.publish('a/x', 'here');
-    await bench.delivery('here');
-    await bench.stop();
+    expect(client.stats.sessionsLost).toBe(1);
   });
 
-  it('nothing if the session is there', async () => {
-    const bench = await MqttBench.start({ protocolVersion: version });
-    bench.broker.publish('t', 'kept', { qos: 1 });
-    bench.client.fail(await bench.delivery('kept'));
-    await bench.reconnected();
-    await bench.delivery('kept', 2);
-    await bench.settled();
-    expect(bench.broker.log.received('subscribe', { connection: 2 })).toEqual([]);
-    await bench.stop();
+  it('sends only what changed meanwhile on a resumed session', async () => {
+    const { broker, client } = await startPair({ protocolVersion });
+    await client.subscribe([{ filter: 'u', qos: 1 }]);
+    await broker.stopListening();
+    broker.cut();
+    await broker.log.waitFor(() => client.status.state === 'reconnecting');
+    const dropped = client.unsubscribe(['u']);
+    const added = client.subscribe([{ filter: 'v', qos: 1 }]);
+    const since = broker.log.position;
+    await broker.listen();
+    expect(await dropped).toEqual([{ filter: 'u', reasonCode: 0 }]);
+    expect(await added).toMatchObject([{ filter: 'v', reasonCode: 1 }]);
+    expect(broker.log.received('subscribe', { since }).flatMap(({ subscriptions }) => subscriptions)).toMatchObject([
+      { topic: 'v' },
+    ]);
+    expect(broker.log.received('unsubscribe', { since })).toMatchObject([{ unsubscriptions: ['u'] }]);
   });
 
-  it('a filter that was given up meanwhile is not subscribed again', async () => {
-    const bench = await MqttBench.start({ protocolVersion: version }, { filters: ['a', 'b'] });
-    await bench.client.unsubscribe(['a']);
-    await bench.reconnected(() => {
-      bench.broker.dropSession('device-gateway');
-      bench.broker.cut();
+  it('reports a filter that the broker does not grant again', async () => {
+    const { broker, client } = await startPair({ protocolVersion });
+    broker.options.subackCode = () => 0x80;
+    broker.cut();
+    broker.dropSession('client');
+    await broker.log.waitFor(() => client.errors.length > 0);
+    expect(client.errors[0]).toMatchObject({
+      code: 'ERR_SUBSCRIPTION',
+      refused: [{ filter: 't/#', reasonCode: 0x80 }],
     });
-    await bench.settled();
-    expect([...bench.broker.session('device-gateway')!.subscriptions.keys()]).toEqual(['b']);
-    await bench.stop();
+    expect(client.status.notes.join()).toContain("'t/#'");
   });
 });

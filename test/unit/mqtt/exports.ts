@@ -1,0 +1,2 @@
+export { SubscriptionError } from '../../../lib/errors.js';
+export { assertGranted } from '../../../lib/mqtt/index.js';
