@@ -7,6 +7,13 @@ export interface OptionalModule<T> {
   readonly use: (exports: Record<string, unknown>) => T | Promise<T>;
 }
 
+/** A function of a package, or an error that says which one is missing. */
+export function functionOf<F>(exports: Record<string, unknown>, name: string): F {
+  const value = exports[name];
+  if (typeof value !== 'function') throw new TypeError(`The package has no function '${name}'`);
+  return value as F;
+}
+
 /** Loads a package by its name; a test's own in its place. */
 export type ImportModule = (name: string) => Promise<unknown>;
 

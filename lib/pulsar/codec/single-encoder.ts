@@ -43,7 +43,7 @@ export function compressed(
   message: EncodableMessage,
 ): { payload: Uint8Array; uncompressedSize: number | undefined } {
   const payload = message.payload ?? EMPTY;
-  if (source.compression === undefined) return { payload, uncompressedSize: undefined };
+  if (source.compression === undefined || payload.length === 0) return { payload, uncompressedSize: undefined };
   return {
     payload: source.compression.compress(Buffer.from(payload.buffer, payload.byteOffset, payload.length)),
     uncompressedSize: payload.length,

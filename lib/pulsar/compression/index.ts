@@ -1,0 +1,1 @@
+export { type Codec, type CompressionCodecName, loadCompression } from './load.js';
