@@ -75,7 +75,7 @@ function benchMqtt(): void {
 async function benchPulsar(): Promise<void> {
   const folder = copyHarness('pulsar');
   const { classPath } = await pulsarArtifacts();
-  const lib = (classPath.split(':')[0]).replace(/\/[^/]+$/, '');
+  const lib = classPath.split(':')[0].replace(/\/[^/]+$/, '');
   if (!existsSync(join(folder, 'node_modules'))) {
     run('npm', ['ci', '--ignore-scripts', '--omit=optional', '--no-audit', '--no-fund', '--loglevel=error'], folder);
   }

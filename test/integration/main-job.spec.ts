@@ -81,6 +81,10 @@ async function startJob(protocolVersion: 4 | 5, handle?: (id: number) => Promise
   };
 }
 
+async function publish(job: Job, id: number, qos: 0 | 1 | 2): Promise<void> {
+  await job.device.publishAsync(`${job.prefix}/d${id % 5}/telemetry`, `{"id":${id}}`, { qos });
+}
+
 describeWithBrokers('the main job on mosquitto and Pulsar', () => {
   describe.each([5, 4] as const)('MQTT protocol version %d', (protocolVersion) => {
     let job: Job;
@@ -93,11 +97,12 @@ describeWithBrokers('the main job on mosquitto and Pulsar', () => {
         await new Promise((resolve) => setTimeout(resolve, (id * 7) % 11));
       });
       const count = 300;
-      await Promise.all(
-        Array.from({ length: count }, (_, id) =>
-          job.device.publishAsync(`${job.prefix}/d${id % 5}/telemetry`, `{"id":${id}}`, { qos: (id % 3) as 0 | 1 | 2 }),
-        ),
-      );
+      for (let id = 0; id < count; id += 10) {
+        // mosquitto 2.0.11 loses QoS 2 messages of a client that has more than 20 under way.
+        await Promise.all(
+          Array.from({ length: 10 }, (_, index) => publish(job, id + index, ((id + index) % 3) as 0 | 1 | 2)),
+        );
+      }
       const acknowledgeable = Array.from({ length: count }, (_, id) => id).filter((id) => id % 3 !== 0);
       await until('acknowledgements', () => acknowledgeable.every((id) => job.evidence.acknowledged.has(id)));
       await until('receipts', () => job.evidence.receipted.size === count);

@@ -3,7 +3,7 @@ import { connectAsync, type MqttClient } from 'mqtt';
 
 const DEVICES = 4;
 /** Publishes under way at a time when there is no rate. */
-const WINDOW = 100;
+const WINDOW = 40;
 
 /** Simulated devices on the `mqtt` package: a client that is not ours says what the broker accepted. */
 export class Devices {
