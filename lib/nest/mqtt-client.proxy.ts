@@ -190,7 +190,7 @@ export class MqttClientProxy extends ClientProxy implements HealthSource, Carrie
       const record = asPublishRecord(packet.data);
       const route = this.routeOf(packet.pattern);
       const timeoutMs = record?.options.requestTimeout ?? this.own.requestTimeout ?? 30_000;
-      const data = record === undefined ? packet.data : record.data;
+      const data: unknown = record === undefined ? packet.data : record.data;
       const publish = (id: string): PublishRequest => this.messageOf(route, { ...packet, data, id }, record?.options);
       return this.requester.request({ route, timeoutMs, publish }, callback);
     } catch (error) {
@@ -316,7 +316,7 @@ export class MqttClientProxy extends ClientProxy implements HealthSource, Carrie
     this.ready = false;
     this.connecting = undefined;
     if (this.pending === 0 || this.closing !== undefined) return;
-    this.clock.setTimer(() => this.connect().catch(() => undefined), RETRY_AFTER_GIVING_UP_MS, false);
+    this.clock.setTimer(() => void this.connect().catch(() => undefined), RETRY_AFTER_GIVING_UP_MS, false);
   }
 
   private end(why: string): void {

@@ -14,7 +14,7 @@ import {
   textRecord,
 } from '../option-checks.js';
 import { type MqttClientOptions, type Qos } from '../mqtt/index.js';
-import { type ProducerOptions, type PulsarClientOptions } from '../pulsar/index.js';
+import { parseProducerOptions, type ProducerOptions, type PulsarClientOptions } from '../pulsar/index.js';
 import { POOL_NAME } from './pulsar-topic-mapping.js';
 import { type ReplyDeserializer } from './reply-deserializer.js';
 import { type PayloadSerializer } from './serializers.js';
@@ -107,12 +107,15 @@ export function splitPulsarOptions(given: PulsarClientProxyOptions): {
   own: OwnPulsarOptions;
   client: PulsarClientOptions;
 } {
-  return split<OwnPulsarOptions, PulsarClientOptions>(given, PULSAR);
+  const { own, client } = split<OwnPulsarOptions, PulsarClientOptions>('pulsar', given, PULSAR);
+  // A mistake in them shall not wait for the first emit.
+  if (own.producer !== undefined) parseProducerOptions({ ...own.producer, topic: 'any' });
+  return { own, client };
 }
 
 /** The proxy's own options, checked, and the client's, unchecked. @throws OptionsError */
 export function splitMqttOptions(given: MqttClientProxyOptions): { own: OwnMqttOptions; client: MqttClientOptions } {
-  return split<OwnMqttOptions, MqttClientOptions>(given, MQTT);
+  return split<OwnMqttOptions, MqttClientOptions>('mqtt', given, MQTT);
 }
 
 /** Runs the parser of the client's options; a misspelt name can also mean one of the proxy's own. */
@@ -128,10 +131,14 @@ export function parseClientOptions<T>(parse: () => T, kind: 'pulsar' | 'mqtt'): 
   }
 }
 
-function split<Own extends object, Client>(given: unknown, schema: OptionSchema<Own>): { own: Own; client: Client } {
+function split<Own extends object, Client>(
+  path: string,
+  given: unknown,
+  schema: OptionSchema<Own>,
+): { own: Own; client: Client } {
   if (typeof given !== 'object' || given === null || Array.isArray(given)) {
     throw new OptionsError(
-      'options',
+      path,
       'an object',
       given === null ? 'null' : Array.isArray(given) ? 'an array' : typeof given,
     );
@@ -139,6 +146,6 @@ function split<Own extends object, Client>(given: unknown, schema: OptionSchema<
   const own: Record<string, unknown> = {};
   const client: Record<string, unknown> = {};
   for (const [key, value] of Object.entries(given)) (Object.hasOwn(schema, key) ? own : client)[key] = value;
-  checkOptions<Own>('', own, schema);
+  checkOptions<Own>(path, own, schema);
   return { own, client: client as Client };
 }
