@@ -109,6 +109,7 @@ export {
   isMqttMessageContext,
   MqttMessageContext,
 } from './nest/mqtt-message.context.js';
+export { MqttBatchContext } from './nest/mqtt-batch.context.js';
 export {
   type Failure,
   type FailureDecision,

@@ -1,6 +1,5 @@
-import { applyDecorators, UseInterceptors } from '@nestjs/common';
 import { EventPattern, MessagePattern } from '@nestjs/microservices';
-import { FailureCapture } from './failure-capture.interceptor.js';
+import { peekAtFailures } from './failure-peek.filter.js';
 import { type MqttHandlerOptions } from './handler-options.js';
 
 /** Options of `@MqttEvent()` and `@MqttRequest()`. */
@@ -20,7 +19,7 @@ export function mqttTransportId(name = 'default'): symbol {
  */
 export function MqttEvent(filter: string, options: MqttPatternOptions = {}): MethodDecorator {
   const { server, ...extras } = options;
-  return handles((name) => EventPattern<string>(filter, mqttTransportId(server), { ...extras, handlerName: name }));
+  return handles((name) => EventPattern<string>(filter, mqttTransportId(server), { ...extras, ...marks(name) }));
 }
 
 /**
@@ -29,12 +28,18 @@ export function MqttEvent(filter: string, options: MqttPatternOptions = {}): Met
  */
 export function MqttRequest(filter: string, options: MqttPatternOptions = {}): MethodDecorator {
   const { server, ...extras } = options;
-  return handles((name) => MessagePattern<string>(filter, mqttTransportId(server), { ...extras, handlerName: name }));
+  return handles((name) => MessagePattern<string>(filter, mqttTransportId(server), { ...extras, ...marks(name) }));
+}
+
+/** What the strategy takes from our decorators besides the options. */
+function marks(name: string): Record<string, unknown> {
+  return { handlerName: name, capturesFailures: true };
 }
 
 function handles(pattern: (handlerName: string) => MethodDecorator): MethodDecorator {
   return (target, key, descriptor) => {
     const name = `${target.constructor.name}.${String(key)}`;
-    return applyDecorators(pattern(name), UseInterceptors(FailureCapture))(target, key, descriptor);
+    pattern(name)(target, key, descriptor);
+    peekAtFailures(target, key, descriptor);
   };
 }

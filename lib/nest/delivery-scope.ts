@@ -13,6 +13,8 @@ import { type EmitScope } from './emit-scope.js';
 export class DeliveryScope implements EmitScope {
   /** Emits without an outcome. */
   pending = 0;
+  /** The run that this scope is of; told what was thrown before an exception filter makes something else of it. */
+  owner: FailureRecorder | undefined = undefined;
 
   private closed = false;
   private resultCompleted = false;
@@ -73,6 +75,11 @@ export class DeliveryScope implements EmitScope {
     else this.idleCallback = callback;
   }
 
+  observedFailure(): { readonly error: unknown } | undefined {
+    const last = this.failedEarlier?.at(-1);
+    return last === undefined ? this.failedLate : { error: last.error };
+  }
+
   failure(): { readonly error: unknown } | undefined {
     if (this.failedLate !== undefined) return this.failedLate;
     const unobserved = this.failedEarlier?.find((emit) => !emit.observed);
@@ -93,6 +100,11 @@ export class DeliveryScope implements EmitScope {
     this.pending = 0;
     this.first = this.others = this.failedEarlier = this.idleCallback = undefined;
   }
+}
+
+/** Takes note of what was thrown. */
+export interface FailureRecorder {
+  recordFailure(error: unknown): void;
 }
 
 /** An emit as the scope sees it. */
@@ -124,6 +136,16 @@ export function currentScope(): DeliveryScope | undefined {
 /** Runs `fn` as code of that scope: what it emits, and what it leads to, belongs there. */
 export function runInScope<T>(scope: DeliveryScope, fn: () => T): T {
   return shared.storage.run(scope, fn);
+}
+
+/** Notes `error` for the run that the running code belongs to, if it belongs to one. */
+export function recordFailureInScope(error: unknown): void {
+  shared.storage.getStore()?.owner?.recordFailure(error);
+}
+
+/** Runs `fn` as code of no scope: what settles a delivery is not the handler's. */
+export function runOutsideScopes<T>(fn: () => T): T {
+  return shared.storage.exit(fn);
 }
 
 /** Async context tracking costs every promise of the process, so scopes are opened only if something can be tracked. */

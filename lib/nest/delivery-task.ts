@@ -51,7 +51,6 @@ export class DeliveryTask implements GateEntry {
     host.client.start(this.delivery);
     host.openRounds += 1;
     this.run += 1;
-    if (this.run === 1) this.firstRunAt = this.delivery.receivedAt;
     this.open = pending.length;
     if (pending.length === 1) {
       this.startRun(pending[0]);

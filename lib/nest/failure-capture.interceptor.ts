@@ -1,17 +1,16 @@
 import { type CallHandler, type ExecutionContext, Injectable, type NestInterceptor } from '@nestjs/common';
 import { catchError, type Observable, throwError } from 'rxjs';
-import { isMqttMessageContext } from './mqtt-message.context.js';
 
 /**
  * Records what a handler threw before an exception filter makes something else of it, so that a failure policy sees the
- * original error (`masked: false`). `@MqttEvent()` and `@MqttRequest()` have it; add it with `@UseInterceptors(FailureCapture)`
- * where plain decorators are used.
+ * original error (`masked: false`). For plain `@EventPattern()` and `@MessagePattern()`, as `@UseInterceptors(FailureCapture)` or
+ * global interceptor; errors of guards come before it. `@MqttEvent()` and `@MqttRequest()` need none.
  */
 @Injectable()
 export class FailureCapture implements NestInterceptor {
   intercept(execution: ExecutionContext, next: CallHandler): Observable<unknown> {
     const context: unknown = execution.switchToRpc().getContext();
-    if (!isMqttMessageContext(context)) return next.handle();
+    if (!recordsFailures(context)) return next.handle();
     return next.handle().pipe(
       catchError((error: unknown) => {
         context.recordFailure(error);
@@ -19,4 +18,9 @@ export class FailureCapture implements NestInterceptor {
       }),
     );
   }
+}
+
+/** A context of a message or of a batch, also of another copy of this package. */
+function recordsFailures(context: unknown): context is { recordFailure(error: unknown): void } {
+  return typeof (context as { recordFailure?: unknown } | undefined)?.recordFailure === 'function';
 }

@@ -4,6 +4,7 @@ import { lastValueFrom } from 'rxjs';
 import { isTransportError } from '../errors.js';
 import { type MqttDelivery } from '../mqtt/index.js';
 import { CallbackDeadline } from './deadline-queue.js';
+import { runOutsideScopes } from './delivery-scope.js';
 import { deadLetterOf } from './dead-letter.js';
 import { type DeliveryTask, type FinalStepOfRun } from './delivery-task.js';
 import { decideByTable, type Failure, fullForm, type ResolvedDecision, sinkVerdict } from './failure-policy.js';
@@ -23,7 +24,9 @@ export interface FailureHost extends TaskHost {
     reasonCode?: number,
   ): void;
   /** Stays un-acknowledged until it is redelivered or run again. */
-  hold(task: DeliveryTask, reason: HoldReason, failure: Failure): void;
+  hold(task: DeliveryTask, reason: HoldReason, failure: Failure, again?: () => void): void;
+  /** Something of the shutdown may wait for this. */
+  roundEnded(): void;
   halt(task: DeliveryTask, failure: Failure): void;
 }
 
@@ -67,11 +70,14 @@ export class FailureSettlement {
   private apply(task: DeliveryTask, runs: readonly HandlerRun[], decisions: readonly ResolvedDecision[]): void {
     const { host } = this;
     const now = host.clock.now();
+    if (task.run === 1) task.firstRunAt = now;
     let delay = -1;
     const again = runs.filter((run, index) => {
       const decision = decisions[index];
       if (
         decision.action === 'retry' &&
+        // A requester that got values would get them twice.
+        (run.reply === undefined || run.reply.sent === 0) &&
         now - task.firstRunAt + decision.delayMs <= run.entry.options.failure.maxHold
       ) {
         delay = Math.max(delay, decision.delayMs);
@@ -103,7 +109,18 @@ export class FailureSettlement {
     return step.action === 'deadLetter' && this.host.deadLetter === undefined ? { action: 'redeliver' } : step;
   }
 
+  /** The shutdown waits for it: a dead letter on its way is not left without its acknowledgement. */
   private async finish(task: DeliveryTask, finals: readonly FinalStepOfRun[]): Promise<void> {
+    this.host.openRounds += 1;
+    try {
+      await this.perform(task, finals);
+    } finally {
+      this.host.openRounds -= 1;
+      this.host.roundEnded();
+    }
+  }
+
+  private async perform(task: DeliveryTask, finals: readonly FinalStepOfRun[]): Promise<void> {
     const { host } = this;
     // A request is settled by its error reply; only one that cannot be delivered now keeps it.
     const open: FinalStepOfRun[] = [];
@@ -157,7 +174,9 @@ export class FailureSettlement {
       host.logger.error(
         `The dead letter of a message on '${failure.topic}' was not taken, the message is kept: ${text(error)}`,
       );
-      host.hold(task, 'handler', failure);
+      // Only the dead letter is tried again, not the handlers; a copy that the broker sends meanwhile starts nothing.
+      host.client.retry(task.delivery);
+      host.hold(task, 'deadLetter', failure, () => void this.finish(task, open));
       return;
     }
     host.settle(task, 'deadLettered');
@@ -185,7 +204,7 @@ export async function sendDeadLetter(
   const { topic } = delivery.message;
   const pattern = typeof target.pattern === 'function' ? target.pattern(topic) : target.pattern;
   const record = deadLetterOf(target.client, delivery, failure, reason, host.wallTimeAt(delivery.receivedAt));
-  await lastValueFrom(target.client.emit(pattern, record), { defaultValue: undefined });
+  await runOutsideScopes(() => lastValueFrom(target.client.emit(pattern, record), { defaultValue: undefined }));
 }
 
 function holdReason(failure: Failure): HoldReason {

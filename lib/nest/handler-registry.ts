@@ -1,6 +1,7 @@
 import { type MessageHandler } from '@nestjs/microservices';
 import { OptionsError } from '../errors.js';
 import { type MqttMessage, type Qos, TopicRouter, validateTopicFilter } from '../mqtt/index.js';
+import { type BatchCollector } from './batch-run.js';
 import { type ResolvedHandlerOptions } from './handler-options.js';
 import { filtersOverlap, stripShare, subscriptionIdentifierFor } from './overlap.js';
 
@@ -15,6 +16,10 @@ export interface HandlerEntry {
   readonly isEvent: boolean;
   readonly callback: MessageHandler;
   readonly options: ResolvedHandlerOptions;
+  /** Its decorator notes what it throws: each run needs a scope. */
+  readonly capturesFailures: boolean;
+  /** For batch handlers. */
+  collector: BatchCollector | undefined;
   /** Set when there are overlapping filters; copies for another subscription do not run this handler. */
   identifier: number | undefined;
 }

@@ -1,5 +1,6 @@
 import { isObservable, type Observable, type Unsubscribable } from 'rxjs';
 import { LocalProtocolError, TimeoutError, TransportError } from '../errors.js';
+import { type BatchRun } from './batch-run.js';
 import { Deadline } from './deadline-queue.js';
 import { type DeliveryTask } from './delivery-task.js';
 import { DetachedHandle } from './detached-handle.js';
@@ -25,6 +26,8 @@ export class HandlerRun extends Deadline implements OutcomeSink, RunControl {
   outcome: Unsubscribable | undefined = undefined;
   context!: MqttMessageContext;
   reply: ReplyStream | undefined = undefined;
+  /** The call that it shares with other messages. */
+  batch: BatchRun | undefined = undefined;
   /** What the handler asked for instead of what the failure policy says. */
   directive: Directive | undefined = undefined;
   /** Its handler has ended while its detached handle is open: it needs no running place. */
@@ -162,7 +165,7 @@ export class HandlerRun extends Deadline implements OutcomeSink, RunControl {
   /** The handler's time or the detached handle's time is over. While an emit is pending the clock stands still. */
   override onDeadline(now: number): void {
     const limit = this.parked ? this.handle!.timeout : this.limit;
-    const stopped = this.scope?.stoppedMs(now) ?? 0;
+    const stopped = (this.scope ?? this.batch)?.stoppedMs(now) ?? 0;
     const left = this.startedAt + stopped + limit - now;
     if (!this.parked && left > 0) {
       this.task.host.deadlines.add(this, now, left);
@@ -179,6 +182,17 @@ export class HandlerRun extends Deadline implements OutcomeSink, RunControl {
     };
     this.task.host.stats.timedOut += 1;
     this.abandonHandler(this.problem.error);
+    this.check();
+  }
+
+  /** The call that it shared with other messages failed for this one. */
+  batchFailed(error: unknown, kind: 'handler' | 'emit', masked: boolean): void {
+    if (this.handlerEnded) {
+      this.late();
+      return;
+    }
+    this.handlerEnded = true;
+    this.problem ??= { error, kind, masked };
     this.check();
   }
 
@@ -248,11 +262,16 @@ export class HandlerRun extends Deadline implements OutcomeSink, RunControl {
     if (this.handlerEnded) return;
     const { host } = this.task;
     const { callback } = this.entry;
-    const scope = host.openScope(this.entry.name);
+    if (this.entry.collector !== undefined) {
+      this.entry.collector.add(this, data);
+      return;
+    }
+    const scope = host.openScope(this.entry);
     if (scope === undefined) {
       runHandler(callback, data, this.context, host.hooks, this);
     } else {
       this.scope = scope;
+      scope.owner = this;
       scope.run(() => runHandler(callback, data, this.context, host.hooks, this));
     }
   }
@@ -294,6 +313,7 @@ export class HandlerRun extends Deadline implements OutcomeSink, RunControl {
     this.controller?.abort(reason);
     cancelOutcome(this);
     this.scope?.cancelUnwritten();
+    this.batch?.abandon();
   }
 
   /** Ends the run if nothing of it is open any more. */
@@ -316,7 +336,8 @@ export class HandlerRun extends Deadline implements OutcomeSink, RunControl {
       });
       return;
     }
-    const emit = this.scope?.failure();
+    // Behind a masked error of a handler whose emit failed stands that emit.
+    const emit = this.problem?.masked === true ? this.scope?.observedFailure() : this.scope?.failure();
     if (emit !== undefined && (this.problem === undefined || this.problem.masked)) {
       this.problem = { error: emit.error, kind: 'emit', masked: false };
     }

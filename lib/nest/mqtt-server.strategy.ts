@@ -1,6 +1,6 @@
 import { Logger } from '@nestjs/common';
 import { type CustomTransportStrategy, type MessageHandler, type MsPattern, Server } from '@nestjs/microservices';
-import { type TransportError } from '../errors.js';
+import { OptionsError, type TransportError } from '../errors.js';
 import {
   assertGranted,
   MqttClient,
@@ -10,6 +10,7 @@ import {
 } from '../mqtt/index.js';
 import { type Clock, systemClock } from '../net/clock.js';
 import { type DeliveryEvent, mqttDeliveryChannel } from '../observability/channels.js';
+import { BatchCollector } from './batch-run.js';
 import { DeadlineQueue } from './deadline-queue.js';
 import { mqttTransportId } from './decorators.js';
 import { DeliveryGate } from './delivery-gate.js';
@@ -20,7 +21,7 @@ import { type Failure } from './failure-policy.js';
 import { type FailureHost, FailureSettlement } from './failure-settlement.js';
 import { resolveHandlerOptions } from './handler-options.js';
 import { type ProcessingHooks } from './handler-outcome.js';
-import { HandlerRegistry } from './handler-registry.js';
+import { type HandlerEntry, HandlerRegistry } from './handler-registry.js';
 import { type HandlerRun } from './handler-run.js';
 import { MqttMessageContext } from './mqtt-message.context.js';
 import {
@@ -31,6 +32,7 @@ import {
 } from './mqtt-server-options.js';
 import { stripShare } from './overlap.js';
 import { type HoldReason, Redelivery } from './redelivery.js';
+import { IntakeControl } from './intake-control.js';
 import { openReply } from './reply-opening.js';
 import { type ReplyStream } from './reply-stream.js';
 import { type ComponentHealth } from './health.js';
@@ -81,8 +83,7 @@ export class MqttServerStrategy
   private readonly settlement: FailureSettlement;
   private readonly shutdown: Shutdown;
   private readonly unmatched: UnmatchedMessages;
-  private halted = false;
-  private intakeStopped = false;
+  private readonly intake: IntakeControl;
 
   /** @throws OptionsError before anything connects */
   constructor(options: MqttServerOptions) {
@@ -110,7 +111,8 @@ export class MqttServerStrategy
       },
       server.redeliverAfter,
     );
-    this.unmatched = new UnmatchedMessages(this, server.unmatched, server.deadLetter);
+    this.unmatched = new UnmatchedMessages(this, server.unmatched, server.deadLetter, server.redeliverAfter);
+    this.intake = new IntakeControl(this);
     this.shutdown = new Shutdown(this, server.shutdownTimeout);
     this.initializeSerializer({});
     this.initializeDeserializer({});
@@ -137,7 +139,7 @@ export class MqttServerStrategy
       running: this.gate.runningCount,
       waiting: this.gate.waitingCount,
       held: this.redelivery.size + this.unmatched.held,
-      halted: this.halted,
+      halted: this.intake.has('halted'),
     });
   }
 
@@ -148,13 +150,20 @@ export class MqttServerStrategy
     extras: Record<string, unknown> = {},
   ): void {
     const subscribed = this.normalizePattern(pattern);
-    const { handlerName, ...given } = extras;
+    const { handlerName, capturesFailures, ...given } = extras;
     const options = resolveHandlerOptions(given, this.options, `handlers['${subscribed}']`);
     const group = (given['sharedGroup'] as string | false | undefined) ?? this.options.sharedGroup ?? false;
     const filter = stripShare(subscribed);
     callback.isEventHandler = isEventHandler;
     callback.extras = extras;
-    this.registry.add({
+    if (options.failure.then === 'deadLetter' && this.options.deadLetter === undefined) {
+      throw new OptionsError(
+        `handlers['${subscribed}'].failure.then`,
+        "a step other than 'deadLetter' where the strategy has no deadLetter target",
+        "'deadLetter'",
+      );
+    }
+    const entry: HandlerEntry = {
       filter,
       subscription: filter === subscribed && group !== false ? `$share/${group}/${filter}` : subscribed,
       name: typeof handlerName === 'string' ? handlerName : `handler of '${subscribed}'`,
@@ -162,7 +171,13 @@ export class MqttServerStrategy
       callback,
       options,
       identifier: undefined,
-    });
+      capturesFailures: capturesFailures === true,
+      collector: undefined,
+    };
+    if (options.batch !== undefined && isEventHandler) {
+      entry.collector = new BatchCollector(this, entry, options.batch.size, options.batch.delay);
+    }
+    this.registry.add(entry);
     // For those who look at getHandlers(); routing does not use it.
     if (!this.messageHandlers.has(subscribed)) this.messageHandlers.set(subscribed, callback);
   }
@@ -216,24 +231,21 @@ export class MqttServerStrategy
 
   /** Nothing new starts; what runs goes on. */
   pause(): void {
-    this.gate.pause();
-    this.client.pauseIntake();
-    this.intakeStopped = true;
+    this.intake.set('paused', true);
   }
 
   /** Ends `pause()`, `drain()` and a halt. */
   resume(): void {
-    this.halted = false;
-    this.intakeStopped = false;
-    this.client.resumeIntake();
-    this.gate.resume();
+    this.intake.set('paused', false);
+    this.intake.set('halted', false);
+    this.redelivery.resumed();
     this.publishStatus();
   }
 
   // What the tasks ask for (TaskHost, FailureHost).
 
-  openScope(handler: string): EmitScope | undefined {
-    return proxiesExist() ? new DeliveryScope(handler, this.clock) : undefined;
+  openScope(entry: HandlerEntry): EmitScope | undefined {
+    return entry.capturesFailures || proxiesExist() ? new DeliveryScope(entry.name, this.clock) : undefined;
   }
 
   isExpired(delivery: MqttDelivery): boolean {
@@ -252,7 +264,7 @@ export class MqttServerStrategy
   failed(task: DeliveryTask, runs: readonly HandlerRun[]): void {
     if (this.shutdown.isClosing) this.keep(task);
     else this.settlement.failed(task, runs);
-    this.shutdown.check();
+    this.roundEnded();
   }
 
   settle(task: DeliveryTask, outcome: 'succeeded' | 'discarded' | 'rejected' | 'deadLettered', reasonCode = 0): void {
@@ -261,19 +273,25 @@ export class MqttServerStrategy
       this.report(task.delivery, outcome === 'succeeded' ? 'acknowledged' : outcome);
     this.client.acknowledge(task.delivery, reasonCode);
     this.gate.release(task);
+    this.intake.left();
     if (task.held) {
       task.held = false;
-      this.redelivery.succeeded();
+      this.redelivery.succeeded(task);
     }
-    if (this.shutdown.isClosing) this.shutdown.check();
+    this.roundEnded();
   }
 
-  hold(task: DeliveryTask, reason: HoldReason, failure: Failure): void {
+  roundEnded(): void {
+    if (this.shutdown.isClosing || this.intake.has('paused')) this.shutdown.check();
+  }
+
+  hold(task: DeliveryTask, reason: HoldReason, failure: Failure, again?: () => void): void {
     this.stats.held += 1;
     if (mqttDeliveryChannel.hasSubscribers) this.report(task.delivery, 'failed', failure.error);
-    this.keep(task);
+    if (again === undefined) this.keep(task);
+    else this.gate.yieldSlot(task);
     if (this.shutdown.isClosing) return;
-    this.redelivery.hold(task, reason);
+    this.redelivery.hold(task, reason, again);
     this.logger.error(
       `Held: a message on '${failure.topic}' is not acknowledged, age ${Math.round(failure.ageMs)} ms, attempt ${failure.attempt}; ` +
         `${this.redelivery.size} held, they use up the broker's window`,
@@ -282,8 +300,8 @@ export class MqttServerStrategy
 
   halt(task: DeliveryTask, failure: Failure): void {
     this.keep(task);
-    this.halted = true;
-    this.pause();
+    this.intake.set('halted', true);
+    this.redelivery.hold(task, 'halted');
     this.logger.error(
       `Halted by the failure policy of ${failure.handler} for a message on '${failure.topic}': resume() goes on`,
     );
@@ -308,19 +326,17 @@ export class MqttServerStrategy
 
   private onDelivery(delivery: MqttDelivery): void {
     this.stats.received += 1;
-    if (delivery.attempt > 1) {
-      const task = this.redelivery.take(delivery);
-      if (task !== undefined) {
-        this.again(task);
-        return;
-      }
-    }
+    if (delivery.attempt > 1 && this.redelivery.returned(delivery)) return;
     const entries = this.registry.match(delivery.message);
     if (entries === undefined) this.client.acknowledge(delivery);
     else if (entries.length === 0) {
       if (mqttDeliveryChannel.hasSubscribers) this.report(delivery, 'unmatched');
       this.unmatched.take(delivery);
-    } else this.gate.enter(new DeliveryTask(this, delivery, entries, this.keyOf(delivery)));
+    } else {
+      const task = new DeliveryTask(this, delivery, entries, this.keyOf(delivery));
+      this.gate.enter(task);
+      if (!task.hasSlot) this.intake.entered();
+    }
   }
 
   /** A held delivery: the handlers that failed run again, as the next attempt. */
@@ -332,7 +348,8 @@ export class MqttServerStrategy
 
   /** Will not come back as this delivery: key and place are free. */
   private onDropped(delivery: MqttDelivery): void {
-    const task = this.redelivery.take(delivery);
+    this.unmatched.dropped(delivery);
+    const task = this.redelivery.dropped(delivery);
     if (task !== undefined) {
       this.gate.release(task);
       this.heldChanged();
@@ -348,7 +365,12 @@ export class MqttServerStrategy
     const { order } = this.options;
     if (order === 'none') return undefined;
     if (order === 'topic') return delivery.message.topic;
-    return order(new MqttMessageContext(delivery, delivery.message.topic, undefined, this.wallTimeAt));
+    try {
+      return order(new MqttMessageContext(delivery, delivery.message.topic, undefined, this.wallTimeAt));
+    } catch (error) {
+      this.logger.error(`order() failed for a message on '${delivery.message.topic}', it has no key: ${String(error)}`);
+      return undefined;
+    }
   }
 
   private reconnectFor(held: number): void {
@@ -363,12 +385,7 @@ export class MqttServerStrategy
   /** @internal */
   heldChanged(): void {
     // A sink that is down stops every message: taking in more only fills memory and the window.
-    const stop = this.redelivery.sinkDown || this.halted;
-    if (stop !== this.intakeStopped && !this.shutdown.isClosing) {
-      this.intakeStopped = stop;
-      if (stop) this.client.pauseIntake();
-      else this.client.resumeIntake();
-    }
+    if (!this.shutdown.isClosing) this.intake.set('sink', this.redelivery.sinkDown);
     this.publishStatus();
   }
 
@@ -378,7 +395,7 @@ export class MqttServerStrategy
 
   private currentStatus(): MqttServerStatus {
     const { state } = this.client.status;
-    if (this.halted) return 'halted';
+    if (this.intake.has('halted')) return 'halted';
     if (state === 'connected' || state === 'draining') {
       return this.redelivery.size + this.unmatched.held > 0 ? 'stalled' : 'connected';
     }

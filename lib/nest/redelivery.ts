@@ -2,8 +2,18 @@ import { type Clock } from '../net/clock.js';
 import { CallbackDeadline, type DeadlineQueue } from './deadline-queue.js';
 import { type DeliveryTask } from './delivery-task.js';
 
-/** Why a held message cannot be cured by having the broker send it again. */
-export type HoldReason = 'handler' | 'sink' | 'message';
+/**
+ * What a held delivery waits for: `handler` for its redelivery; the others run again from the copy we hold, because a
+ * reconnect does not cure a `sink` that is down, a `message` that does not fit, or a `deadLetter` that was not taken; `halted`
+ * waits for `resume()`.
+ */
+export type HoldReason = 'handler' | 'sink' | 'message' | 'deadLetter' | 'halted';
+
+interface Held {
+  readonly task: DeliveryTask;
+  readonly reason: HoldReason;
+  readonly again: (task: DeliveryTask) => void;
+}
 
 export interface RedeliveryHost {
   readonly clock: Clock;
@@ -22,7 +32,11 @@ export interface RedeliveryHost {
  * ours, or the sink is what failed - the copy we hold runs again instead.
  */
 export class Redelivery {
-  private readonly held = new Map<object, { readonly task: DeliveryTask; readonly reason: HoldReason }>();
+  private readonly held = new Map<object, Held>();
+  /** Every delivery that was held once and is not settled. */
+  private readonly tasks = new Map<object, DeliveryTask>();
+  /** The sink was down when this delivery was let through to try it. */
+  private probe: DeliveryTask | undefined = undefined;
   private readonly timer = new CallbackDeadline(() => this.fire());
   private interval: number;
   private freed = false;
@@ -51,24 +65,54 @@ export class Redelivery {
     return undefined;
   }
 
-  hold(task: DeliveryTask, reason: HoldReason): void {
+  /** @param again runs it again from our copy; default: its failed handlers */
+  hold(
+    task: DeliveryTask,
+    reason: HoldReason,
+    again: (task: DeliveryTask) => void = (held) => this.host.rerun(held),
+  ): void {
     task.held = true;
-    this.held.set(task.delivery, { task, reason });
+    if (this.probe === task) this.probe = undefined;
+    this.held.set(task.delivery, { task, reason, again });
+    this.tasks.set(task.delivery, task);
     if (this.timer.lane === undefined) this.arm();
     this.host.heldChanged();
   }
 
-  /** The broker sent it again (or it runs again from our copy). */
-  take(delivery: object): DeliveryTask | undefined {
-    const entry = this.held.get(delivery);
-    if (entry === undefined) return undefined;
+  /**
+   * The broker sent it again: it runs again, unless it is on its way from our copy already.
+   *
+   * @returns false: it was never held
+   */
+  returned(delivery: object): boolean {
+    const task = this.tasks.get(delivery);
+    if (task !== undefined && this.held.delete(delivery)) this.host.rerun(task);
+    return task !== undefined;
+  }
+
+  /** Will not come back as this delivery. */
+  dropped(delivery: object): DeliveryTask | undefined {
+    const task = this.tasks.get(delivery);
+    this.tasks.delete(delivery);
     this.held.delete(delivery);
-    return entry.task;
+    if (this.probe === task) this.probe = undefined;
+    return task;
+  }
+
+  /** `resume()` after a halt. */
+  resumed(): void {
+    this.runAgain([...this.held.values()].filter(({ reason }) => reason === 'halted'));
   }
 
   /** A delivery that was held before is settled: the next round starts with the short interval again. */
-  succeeded(): void {
+  succeeded(task: DeliveryTask): void {
     this.freed = true;
+    this.tasks.delete(task.delivery);
+    if (this.probe === task) {
+      // The sink takes messages again: all that it held up go on at once.
+      this.probe = undefined;
+      this.runAgain([...this.held.values()].filter(({ reason }) => reason === 'sink'));
+    }
     if (this.held.size === 0) this.interval = this.initial;
     this.host.heldChanged();
   }
@@ -85,19 +129,28 @@ export class Redelivery {
     if (this.held.size === 0) return;
     this.interval = this.freed ? this.initial : Math.min(this.interval * 2, this.longest);
     this.freed = false;
-    const again: DeliveryTask[] = [];
-    let resend = 0;
-    for (const { task, reason } of this.held.values()) {
-      if (reason === 'handler' && !task.delivery.orphaned) resend += 1;
-      else again.push(task);
-    }
-    // A sink that is down is probed with one message; the others follow when it got through.
-    const probes = this.sinkDown ? again.slice(0, 1) : again;
-    if (resend > 0 && !this.sinkDown) this.host.reconnect(resend);
-    for (const task of probes) {
-      this.held.delete(task.delivery);
-      this.host.rerun(task);
+    const { sinkDown } = this;
+    const all = [...this.held.values()];
+    const ofSink = all.filter(({ reason }) => reason === 'sink');
+    const local = all.filter(
+      ({ task, reason }) =>
+        reason === 'message' || reason === 'deadLetter' || (reason === 'handler' && task.delivery.orphaned),
+    );
+    const resend = all.filter(({ task, reason }) => reason === 'handler' && !task.delivery.orphaned).length;
+    // While the sink is down a reconnect would only bring back what fails again.
+    if (resend > 0 && !sinkDown) this.host.reconnect(resend);
+    this.runAgain(local);
+    if (sinkDown && this.probe === undefined) {
+      this.probe = ofSink[0].task;
+      this.runAgain(ofSink.slice(0, 1));
     }
     this.arm();
+  }
+
+  private runAgain(entries: readonly Held[]): void {
+    for (const { task, again } of entries) {
+      this.held.delete(task.delivery);
+      again(task);
+    }
   }
 }

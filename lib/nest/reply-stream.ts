@@ -87,7 +87,7 @@ export class ReplyStream {
     try {
       published = this.publish(this.address.encode(kind, value));
     } catch (error) {
-      published = Promise.reject(error as Error);
+      published = Promise.reject(error);
     }
     published.then(
       () => {

@@ -5,6 +5,7 @@ import { type DeliveryGate } from './delivery-gate.js';
 import { type DeliveryTask } from './delivery-task.js';
 import { type EmitScope } from './emit-scope.js';
 import { type ProcessingHooks } from './handler-outcome.js';
+import { type HandlerEntry } from './handler-registry.js';
 import { type HandlerRun } from './handler-run.js';
 import { type ReplyStream } from './reply-stream.js';
 
@@ -80,7 +81,7 @@ export interface TaskHost {
   /** Set once everything is to be aborted: the reason for signals made later. */
   readonly abortReason: unknown;
   readonly wallTimeAt: (monotonic: number) => number;
-  openScope(handler: string): EmitScope | undefined;
+  openScope(entry: HandlerEntry): EmitScope | undefined;
   /** The Message Expiry Interval is over. */
   isExpired(delivery: MqttDelivery): boolean;
   /** For a request handler; `undefined`: the message asks for no answer. Throws where its envelope does not decode. */

@@ -2,56 +2,77 @@ import { type Logger } from '@nestjs/common';
 import { type MqttClient, type MqttDelivery } from '../mqtt/index.js';
 import { sendDeadLetter } from './failure-settlement.js';
 import { type DeadLetterOptions } from './mqtt-server-options.js';
+import { CallbackDeadline, type DeadlineQueue } from './deadline-queue.js';
+import { type Clock } from '../net/clock.js';
 import { type MqttServerStats } from './task-host.js';
 
 export interface UnmatchedHost {
   readonly client: MqttClient;
   readonly logger: Logger;
   readonly stats: MqttServerStats;
+  readonly clock: Clock;
+  readonly deadlines: DeadlineQueue;
   readonly wallTimeAt: (monotonic: number) => number;
   heldChanged(): void;
 }
 
 /** Messages that no handler asked for: a session can hold subscriptions of an earlier version. Never silent. */
 export class UnmatchedMessages {
-  /** Held without an acknowledgement. */
-  held = 0;
+  private readonly kept = new Set<MqttDelivery>();
   private readonly topics = new Set<string>();
 
   constructor(
     private readonly host: UnmatchedHost,
     private readonly policy: 'deadLetter' | 'hold' | 'acknowledge',
     private readonly deadLetter: DeadLetterOptions | undefined,
+    /** ms; of the first repetition of a dead letter that was not taken. */
+    private readonly again: number,
   ) {}
+
+  /** How many are held without an acknowledgement. */
+  get held(): number {
+    return this.kept.size;
+  }
+
+  /** Will not come back as this delivery. */
+  dropped(delivery: MqttDelivery): void {
+    if (this.kept.delete(delivery)) this.host.heldChanged();
+  }
 
   take(delivery: MqttDelivery): void {
     const { client, stats } = this.host;
     stats.unmatched += 1;
     this.warn(delivery.message.topic);
-    if (this.policy === 'deadLetter' && this.deadLetter !== undefined) void this.send(delivery, this.deadLetter);
+    if (this.policy === 'deadLetter' && this.deadLetter !== undefined)
+      void this.send(delivery, this.deadLetter, this.again);
     else if (this.policy === 'acknowledge' || delivery.message.qos === 0) client.acknowledge(delivery);
     else this.hold(delivery);
   }
 
-  private async send(delivery: MqttDelivery, target: DeadLetterOptions): Promise<void> {
+  private async send(delivery: MqttDelivery, target: DeadLetterOptions, again: number): Promise<void> {
     const { client, logger, stats } = this.host;
     client.start(delivery);
     try {
       await sendDeadLetter(target, delivery, undefined, 'no handler', this.host);
       stats.deadLettered += 1;
       client.acknowledge(delivery);
+      this.dropped(delivery);
     } catch (error) {
       stats.deadLetterFailures += 1;
       logger.error(
         `The dead letter of a message on '${delivery.message.topic}' was not taken, the message is kept: ${String(error)}`,
       );
-      this.hold(delivery);
+      client.retry(delivery);
+      this.kept.add(delivery);
+      this.host.heldChanged();
+      const retry = new CallbackDeadline(() => void this.send(delivery, target, Math.min(again * 2, LONGEST)));
+      this.host.deadlines.add(retry, this.host.clock.now(), again);
     }
   }
 
   private hold(delivery: MqttDelivery): void {
     this.host.client.fail(delivery);
-    this.held += 1;
+    this.kept.add(delivery);
     this.host.heldChanged();
   }
 
@@ -67,3 +88,4 @@ export class UnmatchedMessages {
 }
 
 const MAX_TOPICS = 1_000;
+const LONGEST = 300_000;

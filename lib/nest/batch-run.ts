@@ -1,0 +1,129 @@
+import { type Unsubscribable } from 'rxjs';
+import { CallbackDeadline } from './deadline-queue.js';
+import { type EmitScope } from './emit-scope.js';
+import { type HandlerEntry } from './handler-registry.js';
+import { cancelOutcome, type OutcomeSink, runHandler } from './handler-outcome.js';
+import { type HandlerRun } from './handler-run.js';
+import { MqttBatchContext } from './mqtt-batch.context.js';
+import { type TaskHost } from './task-host.js';
+
+/** Gathers the runs of one batch handler until a batch is full or its first message has waited long enough. */
+export class BatchCollector {
+  private open: BatchRun | undefined = undefined;
+  private readonly timer = new CallbackDeadline(() => this.flush());
+
+  constructor(
+    private readonly host: TaskHost,
+    private readonly entry: HandlerEntry,
+    private readonly size: number,
+    private readonly delay: number,
+  ) {}
+
+  /** The run goes on when the batch has ended. */
+  add(run: HandlerRun, data: unknown): void {
+    if (this.open === undefined) {
+      this.open = new BatchRun(this.host, this.entry);
+      this.host.deadlines.add(this.timer, this.host.clock.now(), this.delay);
+    }
+    this.open.join(run, data);
+    if (this.open.runs.length >= this.size) this.flush();
+  }
+
+  private flush(): void {
+    this.host.deadlines.remove(this.timer);
+    const batch = this.open;
+    this.open = undefined;
+    batch?.start();
+  }
+}
+
+/** One call of a batch handler. Its emits belong to all of its messages. */
+export class BatchRun implements OutcomeSink {
+  outcome: Unsubscribable | undefined = undefined;
+  readonly runs: HandlerRun[] = [];
+
+  private readonly data: unknown[] = [];
+  private readonly failures = new Map<number, unknown>();
+  private scope: EmitScope | undefined = undefined;
+  private recorded: { error: unknown } | undefined = undefined;
+
+  constructor(
+    private readonly host: TaskHost,
+    private readonly entry: HandlerEntry,
+  ) {}
+
+  join(run: HandlerRun, data: unknown): void {
+    this.runs.push(run);
+    this.data.push(data);
+    run.batch = this;
+  }
+
+  start(): void {
+    const { host, entry } = this;
+    const context = new MqttBatchContext(
+      this.runs.map((run) => run.context),
+      this,
+    );
+    this.scope = host.openScope(entry);
+    const call = (): void => runHandler(entry.callback, this.data, context, host.hooks, this);
+    if (this.scope === undefined) call();
+    else {
+      this.scope.owner = this;
+      this.scope.run(call);
+    }
+  }
+
+  get signal(): AbortSignal {
+    return this.runs[0].signal;
+  }
+
+  failMember(index: number, error: unknown): void {
+    this.failures.set(index, error);
+  }
+
+  recordFailure(error: unknown): void {
+    this.recorded = { error };
+  }
+
+  stoppedMs(now: number): number {
+    return this.scope?.stoppedMs(now) ?? 0;
+  }
+
+  /** The time of one of its runs is over; the others' is as well or will be. */
+  abandon(): void {
+    cancelOutcome(this);
+    this.scope?.cancelUnwritten();
+  }
+
+  handlerValue(): void {
+    // An event has no answer.
+  }
+
+  handlerSucceeded(): void {
+    this.scope?.complete();
+    this.whenIdle(() => {
+      const emit = this.scope?.failure();
+      this.scope?.close();
+      for (const [index, run] of this.runs.entries()) {
+        if (this.failures.has(index)) run.batchFailed(this.failures.get(index), 'handler', false);
+        else if (emit !== undefined) run.batchFailed(emit.error, 'emit', false);
+        else run.handlerSucceeded();
+      }
+    });
+  }
+
+  handlerFailed(error: unknown): void {
+    this.whenIdle(() => {
+      this.scope?.close();
+      for (const [index, run] of this.runs.entries()) {
+        if (this.failures.has(index)) run.batchFailed(this.failures.get(index), 'handler', false);
+        else run.batchFailed(this.recorded?.error ?? error, 'handler', this.recorded === undefined);
+      }
+    });
+  }
+
+  private whenIdle(callback: () => void): void {
+    if (this.scope === undefined || this.scope.pending === 0) callback();
+    else this.scope.whenIdle(callback);
+  }
+}
