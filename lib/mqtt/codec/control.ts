@@ -191,12 +191,15 @@ function encodeConnect(packet: ConnectPacket): Buffer {
   if (protocolVersion === 4 && password !== undefined && username === undefined) {
     throw new LocalProtocolError('MQTT 3.1.1 takes a password only with a user name [MQTT-3.1.2-22]');
   }
+  // Version 5 allows no client id and a password alone [MQTT5 3.1.3.1, 3.1.2.9], mqtt-packet does not: it gets what it
+  // wants to see, and that is taken out again below.
+  const emptyId = protocolVersion === 5 && clientId === '';
   const bytes = layout(
     {
       cmd: 'connect',
       protocolId: 'MQTT',
       protocolVersion,
-      clean: cleanStart,
+      clean: cleanStart || emptyId,
       clientId,
       keepalive: keepAlive,
       ...((username ?? password) !== undefined && { username: username ?? '' }),
@@ -208,20 +211,21 @@ function encodeConnect(packet: ConnectPacket): Buffer {
     protocolVersion,
   );
   if (protocolVersion === 4) return bytes;
+  const flagsAt = bytes.length - bodyLength(bytes) + VARIABLE_HEADER - 3;
+  if (!cleanStart) bytes[flagsAt] &= ~CLEAN_START_FLAG;
   const fields: Splice[] = [[VARIABLE_HEADER, encodeProperties(properties, 'connect')]];
   if (will !== undefined)
     fields.push([VARIABLE_HEADER + 1 + 2 + clientIdLength, encodeProperties(will.properties, 'will')]);
   if (password !== undefined && username === undefined) {
-    // Version 5 allows it [MQTT5 3.1.2.9], mqtt-packet does not: the empty user name and its flag are taken out again.
-    bytes[bytes.indexOf('MQTT') + USERNAME_FLAG_AT] &= 0x7f;
+    bytes[flagsAt] &= ~USERNAME_FLAG;
     fields.push([bodyLength(bytes) - password.length - 4, NO_BYTES, 2]);
   }
   return splice(bytes, fields);
 }
 /** Protocol name, level, flags, keep alive. */
 const VARIABLE_HEADER = 10;
-/** From the protocol name's first letter. */
-const USERNAME_FLAG_AT = 5;
+const USERNAME_FLAG = 0x80;
+const CLEAN_START_FLAG = 0x02;
 const NO_BYTES = Buffer.alloc(0);
 
 function encodeSubscribe(packet: SubscribePacket, version: ProtocolVersion): Buffer {

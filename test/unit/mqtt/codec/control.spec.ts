@@ -186,6 +186,12 @@ describe('from a client: byte for byte what mqtt-packet writes', () => {
     expect(bytes[9] & 0xc0).toBe(0x40);
   });
 
+  it('an empty client id with a session to keep, which version 5 allows and mqtt-packet does not write', () => {
+    const bytes = encodePacket(connect({ clientId: '', properties: { sessionExpiryInterval: 60 } }), 5);
+    expect(bytes.toString('hex')).toBe('1012' + '00044d51545405' + '00' + '001e' + '05110000003c' + '0000');
+    expect(encodePacket(connect({ clientId: '', cleanStart: true }), 5)[9]).toBe(0x02);
+  });
+
   it('a DISCONNECT without a reason has the short form', () => {
     expect(encodePacket({ type: 'disconnect', reasonCode: 0 }, 5).toString('hex')).toBe('e000');
   });
