@@ -1,5 +1,11 @@
 /** CONNECT from the configuration, and what CONNACK makes of it. */
-import { RemoteProtocolError, SessionError } from '../../errors.js';
+import {
+  isTransportError,
+  LocalProtocolError,
+  RemoteProtocolError,
+  SessionError,
+  type TransportError,
+} from '../../errors.js';
 import { PROTOCOL_ERROR } from '../codec/malformed.js';
 import { type ConnackPacket, type ConnectPacket, type Properties, type ProtocolVersion } from '../codec/packets.js';
 import { type SessionConfig } from './config.js';
@@ -26,7 +32,8 @@ export function connectPacket(
     type: 'connect',
     protocolVersion: version,
     clientId,
-    cleanStart: config.cleanStart,
+    // Without a client id there can be no session to resume.
+    cleanStart: config.cleanStart || clientId === '',
     keepAlive: config.keepAlive,
     ...(username !== undefined && { username }),
     ...(password !== undefined && { password }),
@@ -117,13 +124,12 @@ export function takesSessionAway(packet: ConnackPacket, config: SessionConfig): 
   return packet.properties?.sessionExpiryInterval === 0 && config.sessionExpiry > 0 && !config.ephemeral;
 }
 
-/** A server that knows only 3.1.1 answers a CONNECT of version 5 in its own format [MQTT 3.1.1, 3.1.2.2]. */
-export function isVersionRefusal(chunk: Buffer): boolean {
-  return chunk.length === 4 && chunk[0] === 0x20 && chunk[1] === 2 && chunk[2] === 0 && chunk[3] === 1;
-}
-
 export function sessionTakenAway(server: string, asked: number): SessionError {
   return new SessionError(
     `${server}: the server keeps no session (session expiry 0 instead of ${asked} s): what is not acknowledged would be lost at a disconnect`,
   );
+}
+
+export function toLocalError(error: unknown): TransportError {
+  return isTransportError(error) ? error : new LocalProtocolError(String(error), { cause: error });
 }

@@ -9,21 +9,15 @@ import {
   type ConnectCredentials,
   connectPacket,
   connectResult,
-  isVersionRefusal,
   sessionTakenAway,
   takesSessionAway,
+  toLocalError,
 } from './connect.js';
 import { type ConnectionCause, type ConnectionState, nextConnectionState } from './connection-state.js';
 import { PROTOCOL_LIMITS, type SessionCore } from './core.js';
 import { type Intake } from './intake.js';
 import { KeepAlive } from './keep-alive.js';
-import {
-  connackActions,
-  connackReason,
-  disconnectActions,
-  refusedError,
-  serverDisconnectError,
-} from './reason-actions.js';
+import { connackActions, disconnectActions, refusedError, serverDisconnectError } from './reason-actions.js';
 import { type Ending, ReconnectPlan } from './reconnect-plan.js';
 import { type SessionParts } from './session-parts.js';
 import { type ConnectResult } from './types.js';
@@ -97,9 +91,15 @@ export class Link {
     this.core.version = this.plan.version;
     this.core.limits = PROTOCOL_LIMITS;
     this.reader = new FrameReader(this.core.version, { maximumPacketSize: config.maximumPacketSize });
-    this.core.outbox.write(
-      encodePacket(connectPacket(config, this.core.version, this.clientId, credentials), this.core.version),
-    );
+    try {
+      const packet = connectPacket(config, this.core.version, this.clientId, credentials);
+      this.core.outbox.write(encodePacket(packet, this.core.version));
+    } catch (error) {
+      // What the user gave does not fit into a CONNECT: it will not the next time either.
+      const cause = toLocalError(error);
+      this.ending = { how: 'giveUp', cause };
+      this.abort(cause);
+    }
     this.keepAlive.start(0, undefined, now);
   }
 
@@ -107,10 +107,6 @@ export class Link {
   receive(chunk: Buffer, now: number): void {
     if (this.reader === undefined || this.state === 'closing') return;
     this.keepAlive.received(now);
-    if (this.state === 'connecting' && this.plan.negotiates && isVersionRefusal(chunk)) {
-      this.leave('version', refusedError(this.server, 0x84, undefined), now);
-      return;
-    }
     this.reader.push(chunk);
     this.settle(now);
   }
@@ -156,9 +152,8 @@ export class Link {
   private connected(packet: ConnackPacket, now: number): void {
     if (this.online) throw new RemoteProtocolError('The server sent a second CONNACK [MQTT-3.2.0-2]', PROTOCOL_ERROR);
     const { config, version } = this.core;
-    const reasonCode = connackReason(version, packet.reasonCode);
-    if (reasonCode !== 0) {
-      this.refused(reasonCode, packet.properties, now);
+    if (packet.reasonCode !== 0) {
+      this.refused(packet.reasonCode, packet.properties, now);
       return;
     }
     checkConnack(packet, config, version, this.clientId);

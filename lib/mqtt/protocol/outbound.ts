@@ -4,10 +4,10 @@ import {
   LocalProtocolError,
   MessageTooLargeError,
   TransportError,
-  isTransportError,
 } from '../../errors.js';
 import { type AckPacket, type Properties } from '../codec/packets.js';
 import { encodePublish } from '../codec/publish.js';
+import { toLocalError } from './connect.js';
 import { type SessionCore } from './core.js';
 import { Deque } from './deque.js';
 import { OutboundPublish } from './outbound-publish.js';
@@ -189,7 +189,7 @@ export class Outbound {
       this.core.outbox.write(bytes);
     } catch (error) {
       this.release(publish);
-      this.settle(publish, isTransportError(error) ? error : new LocalProtocolError(String(error), { cause: error }));
+      this.settle(publish, toLocalError(error));
       return false;
     }
     if (publish.qos > 0) {

@@ -1,5 +1,5 @@
 import { AuthenticationError, ConnectionError, type TransportError } from '../../errors.js';
-import { CONNECT_RETURN_CODES, reasonName } from '../codec/reason-codes.js';
+import { reasonName } from '../codec/reason-codes.js';
 
 /**
  * What follows when the server refuses or ends a connection.
@@ -13,7 +13,7 @@ import { CONNECT_RETURN_CODES, reasonName } from '../codec/reason-codes.js';
  */
 export type ReasonAction = 'retry' | 'longBackoff' | 'credentials' | 'takeover' | 'redirect' | 'version' | 'giveUp';
 
-/** CONNACK reason codes [MQTT5 3.2.2.2]; every other one is `retry`. */
+/** CONNACK reason codes [MQTT5 3.2.2.2], those of 3.1.1 by their meaning; every other one is `retry`. */
 export const connackActions: Readonly<Record<number, ReasonAction>> = {
   0x80: 'retry',
   0x81: 'giveUp',
@@ -65,11 +65,6 @@ export const disconnectActions: Readonly<Record<number, ReasonAction>> = {
 };
 
 const AUTHENTICATION_CODES = new Set([0x86, 0x87, 0x8a, 0x8c]);
-
-/** The MQTT 5 reason code of a CONNACK of either version. */
-export function connackReason(version: 4 | 5, code: number): number {
-  return version === 5 || code === 0 ? code : (CONNECT_RETURN_CODES[code]?.reasonCode ?? 0x80);
-}
 
 export function refusedError(server: string, reasonCode: number, reasonString: string | undefined): TransportError {
   const text = `${server}: the server refused the connection: ${reasonName(reasonCode)}${suffix(reasonString)}`;
