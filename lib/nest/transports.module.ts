@@ -1,4 +1,11 @@
-import { ConfigurableModuleBuilder, type FactoryProvider, Inject, Module, type OnModuleDestroy } from '@nestjs/common';
+import {
+  ConfigurableModuleBuilder,
+  type FactoryProvider,
+  Inject,
+  Injectable,
+  Module,
+  type OnModuleDestroy,
+} from '@nestjs/common';
 import { OptionsError } from '../errors.js';
 import { MqttClientProxy } from './mqtt-client.proxy.js';
 import { MqttServerStrategy } from './mqtt-server.strategy.js';
@@ -59,18 +66,23 @@ const providers = [
  * ```
  *
  * Inject `PulsarClientProxy` or `MqttClientProxy` by class; give `app.get(MqttServerStrategy)` to `connectMicroservice()`.
- * The strategy is closed when the module is destroyed, the proxies at the end of the application's shutdown.
+ * The proxies are closed at the end of the application's shutdown, after the strategy; see also {@link MqttEarlyShutdown}.
  */
 @Module({ providers, exports: providers })
-export class MqttPulsarModule extends ConfigurableModuleClass implements OnModuleDestroy {
-  constructor(@Inject(MqttServerStrategy) private readonly strategy: MqttServerStrategy) {
-    super();
-  }
+export class MqttPulsarModule extends ConfigurableModuleClass {}
 
-  /**
-   * On a signal Nest destroys the modules before it closes the servers: what handlers need would be gone while messages
-   * still come. So the strategy is closed here already, bounded by its `shutdownTimeout`.
-   */
+/**
+ * In `providers` of the root module of a hybrid application: closes the strategy of {@link MqttPulsarModule} as the first
+ * step of the shutdown, bounded by its `shutdownTimeout`.
+ *
+ * Without it Nest destroys the modules first (`onModuleDestroy`, database pools and so on) and closes the servers after
+ * that, so handlers may run without what they need; their messages are not acknowledged then and come again. Nest destroys
+ * the root module before all others and global modules last, which is why this cannot be a part of the module itself.
+ */
+@Injectable()
+export class MqttEarlyShutdown implements OnModuleDestroy {
+  constructor(@Inject(MqttServerStrategy) private readonly strategy: MqttServerStrategy) {}
+
   async onModuleDestroy(): Promise<void> {
     if (!absentParts.has(this.strategy)) await this.strategy.close();
   }

@@ -1,0 +1,114 @@
+import { createServer, type Server, type AddressInfo } from 'node:net';
+import {
+  MqttClient,
+  MqttClientProxy,
+  MqttServerStrategy,
+  OptionsError,
+  PulsarClient,
+  PulsarClientProxy,
+} from '../../lib/index.js';
+
+/** A misspelt option that is silently ignored, a wrong value that falls back (nestjs/nest#757, #1039; milvus#53449). */
+describe('C56', () => {
+  let server: Server;
+  let connections = 0;
+  let port = 0;
+
+  beforeAll(async () => {
+    server = createServer((socket) => {
+      connections += 1;
+      socket.destroy();
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    port = (server.address() as AddressInfo).port;
+  });
+  afterAll(async () => {
+    await new Promise((resolve) => server.close(resolve));
+    expect(connections).toBe(0);
+  });
+
+  const mqtt = (): object => ({ url: `mqtt://127.0.0.1:${port}`, clientId: 'c' });
+  const pulsar = (): object => ({ url: `pulsar://127.0.0.1:${port}` });
+  const makers: Record<string, (options: object) => unknown> = {
+    MqttClient: (options) => new MqttClient({ ...mqtt(), ...options }),
+    MqttServerStrategy: (options) => new MqttServerStrategy({ ...mqtt(), ...options }),
+    MqttClientProxy: (options) => new MqttClientProxy({ ...mqtt(), ...options }),
+    PulsarClient: (options) => new PulsarClient({ ...pulsar(), ...options } as never),
+    PulsarClientProxy: (options) => new PulsarClientProxy({ ...pulsar(), ...options } as never),
+  };
+  const failure = (maker: string, options: object): OptionsError => {
+    try {
+      makers[maker]!(options);
+    } catch (error) {
+      expect(error).toBeInstanceOf(OptionsError);
+      return error as OptionsError;
+    }
+    throw new Error(`${maker} accepted ${JSON.stringify(options)}`);
+  };
+
+  it.each([
+    ['MqttClient', { keepAliv: 1 }, 'mqtt.keepAliv', 'keepAlive'],
+    ['MqttServerStrategy', { concurency: 1 }, 'mqtt.concurency', 'concurrency'],
+    ['MqttServerStrategy', { reciveMaximum: 1 }, 'mqtt.reciveMaximum', 'receiveMaximum'],
+    ['MqttServerStrategy', { unmatchd: 'hold' }, 'mqtt.unmatchd', 'unmatched'],
+    ['MqttClientProxy', { requestTimout: 1 }, 'mqtt.requestTimout', 'requestTimeout'],
+    ['MqttClientProxy', { usrname: 'u' }, 'mqtt.usrname', 'username'],
+    ['MqttClientProxy', { envelop: 'nest' }, 'mqtt.envelop', 'envelope'],
+    ['PulsarClient', { operationTimeot: 1 }, 'pulsar.operationTimeot', 'operationTimeout'],
+    ['PulsarClientProxy', { maxProducer: 1 }, 'pulsar.maxProducer', 'maxProducers'],
+    ['PulsarClientProxy', { connectTimout: 1 }, 'pulsar.connectTimout', 'connectTimeout'],
+    ['PulsarClientProxy', { producer: { compresion: 'lz4' } }, 'producer.compresion', 'compression'],
+  ])('%s: an unknown name %j is refused, and the nearest one named', (maker, options, path, nearest) => {
+    const error = failure(maker, options);
+    expect([error.path, error.didYouMean]).toEqual([path, nearest]);
+    expect(error.message).toContain(`Did you mean '${nearest}'?`);
+  });
+
+  it.each([
+    ['MqttServerStrategy', { hostt: 'localhost' }, 'mqtt.hostt'],
+    ['MqttClientProxy', { hostt: 'localhost' }, 'mqtt.hostt'],
+    ['PulsarClientProxy', { hostt: 'localhost' }, 'pulsar.hostt'],
+  ])('%s: a name like none of ours is refused with the list of what there is', (maker, options, path) => {
+    const error = failure(maker, options);
+    expect(error.path).toBe(path);
+    expect(error.message).toContain('url');
+  });
+
+  it.each([
+    ['MqttServerStrategy', { qos: 3 }, 'mqtt.qos'],
+    ['MqttServerStrategy', { unmatched: 'mannual' }, 'mqtt.unmatched'],
+    ['MqttServerStrategy', { failure: { then: 'dicard' } }, 'mqtt.failure.then'],
+    ['MqttServerStrategy', { concurrency: 0 }, 'mqtt.concurrency'],
+    ['MqttServerStrategy', { handlerTimeout: '60s' }, 'mqtt.handlerTimeout'],
+    ['MqttClientProxy', { qos: 3 }, 'mqtt.qos'],
+    ['MqttClientProxy', { retain: 1 }, 'mqtt.retain'],
+    ['MqttClientProxy', { envelope: 'jest' }, 'mqtt.envelope'],
+    ['MqttClientProxy', { responseTopic: 'a/#' }, 'mqtt.responseTopic'],
+    ['MqttClientProxy', { messageProperties: { a: 1 } }, 'mqtt.messageProperties'],
+    ['MqttClientProxy', { serializer: {} }, 'mqtt.serializer'],
+    ['MqttClientProxy', { url: 'localhost:1883' }, 'mqtt.url'],
+    ['PulsarClientProxy', { url: 'localhost:6650' }, 'pulsar.url'],
+    ['PulsarClientProxy', { url: undefined }, 'pulsar.url'],
+    ['PulsarClientProxy', { tenant: 'a/b' }, 'pulsar.tenant'],
+    ['PulsarClientProxy', { namespace: '' }, 'pulsar.namespace'],
+    ['PulsarClientProxy', { maxProducers: 0 }, 'pulsar.maxProducers'],
+    ['PulsarClientProxy', { topic: 'always-this' }, 'pulsar.topic'],
+    ['PulsarClientProxy', { producer: { topic: 't' } }, 'pulsar.producer'],
+    ['PulsarClientProxy', { producer: { batching: 'yes' } }, 'producer.batching'],
+    ['PulsarClientProxy', { producer: { accessMode: 'exclusiv' } }, 'producer.accessMode'],
+    ['PulsarClientProxy', { serializer: (data: unknown) => data }, 'pulsar.serializer'],
+  ])('%s: a wrong value %j is refused, and what is allowed named', (maker, options, path) => {
+    const error = failure(maker, options);
+    expect(error.path).toBe(path);
+    expect(error.expected).not.toBe('');
+  });
+
+  it.each([[undefined], [null], ['pulsar://localhost'], [[]]])('a proxy refuses %j as options', (options) => {
+    expect(() => new PulsarClientProxy(options as never)).toThrow(OptionsError);
+    if (options !== undefined) expect(() => new MqttClientProxy(options as never)).toThrow(OptionsError);
+  });
+
+  it('no value of a secret is in an error', () => {
+    expect(failure('MqttClientProxy', { password: 12345678 }).message).not.toContain('12345678');
+  });
+});
