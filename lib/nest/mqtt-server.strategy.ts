@@ -1,25 +1,19 @@
 import { Logger } from '@nestjs/common';
 import { type CustomTransportStrategy, type MessageHandler, type MsPattern, Server } from '@nestjs/microservices';
-import { OptionsError, type TransportError } from '../errors.js';
-import {
-  assertGranted,
-  MqttClient,
-  type MqttClientEvents,
-  type MqttDelivery,
-  type MqttMessage,
-} from '../mqtt/index.js';
+import { type TransportError } from '../errors.js';
+import { assertGranted, MqttClient, type MqttClientEvents, type MqttDelivery } from '../mqtt/index.js';
 import { type Clock, systemClock } from '../net/clock.js';
-import { type DeliveryEvent, mqttDeliveryChannel } from '../observability/channels.js';
 import { BatchCollector } from './batch-run.js';
 import { DeadlineQueue } from './deadline-queue.js';
 import { mqttTransportId } from './decorators.js';
+import { reportDelivery } from './delivery-report.js';
 import { DeliveryGate } from './delivery-gate.js';
 import { DeliveryScope, proxiesExist } from './delivery-scope.js';
 import { DeliveryTask } from './delivery-task.js';
 import { type EmitScope } from './emit-scope.js';
 import { type Failure } from './failure-policy.js';
 import { type FailureHost, FailureSettlement } from './failure-settlement.js';
-import { resolveHandlerOptions } from './handler-options.js';
+import { handlerEntry } from './handler-entry.js';
 import { type ProcessingHooks } from './handler-outcome.js';
 import { type HandlerEntry, HandlerRegistry } from './handler-registry.js';
 import { type HandlerRun } from './handler-run.js';
@@ -30,7 +24,6 @@ import {
   type ResolvedMqttServerOptions,
   withServerNames,
 } from './mqtt-server-options.js';
-import { stripShare } from './overlap.js';
 import { type HoldReason, Redelivery } from './redelivery.js';
 import { IntakeControl } from './intake-control.js';
 import { openReply } from './reply-opening.js';
@@ -150,33 +143,12 @@ export class MqttServerStrategy
     extras: Record<string, unknown> = {},
   ): void {
     const subscribed = this.normalizePattern(pattern);
-    const { handlerName, capturesFailures, ...given } = extras;
-    const options = resolveHandlerOptions(given, this.options, `handlers['${subscribed}']`);
-    const group = (given['sharedGroup'] as string | false | undefined) ?? this.options.sharedGroup ?? false;
-    const filter = stripShare(subscribed);
     callback.isEventHandler = isEventHandler;
     callback.extras = extras;
-    if (options.failure.then === 'deadLetter' && this.options.deadLetter === undefined) {
-      throw new OptionsError(
-        `handlers['${subscribed}'].failure.then`,
-        "a step other than 'deadLetter' where the strategy has no deadLetter target",
-        "'deadLetter'",
-      );
-    }
-    const entry: HandlerEntry = {
-      filter,
-      subscription: filter === subscribed && group !== false ? `$share/${group}/${filter}` : subscribed,
-      name: typeof handlerName === 'string' ? handlerName : `handler of '${subscribed}'`,
-      isEvent: isEventHandler,
-      callback,
-      options,
-      identifier: undefined,
-      capturesFailures: capturesFailures === true,
-      collector: undefined,
-    };
-    if (options.batch !== undefined && isEventHandler) {
-      entry.collector = new BatchCollector(this, entry, options.batch.size, options.batch.delay);
-    }
+    const entry = handlerEntry(subscribed, callback, isEventHandler, extras, this.options);
+    const { batch } = entry.options;
+    if (batch !== undefined && isEventHandler)
+      entry.collector = new BatchCollector(this, entry, batch.size, batch.delay);
     this.registry.add(entry);
     // For those who look at getHandlers(); routing does not use it.
     if (!this.messageHandlers.has(subscribed)) this.messageHandlers.set(subscribed, callback);
@@ -269,8 +241,7 @@ export class MqttServerStrategy
 
   settle(task: DeliveryTask, outcome: 'succeeded' | 'discarded' | 'rejected' | 'deadLettered', reasonCode = 0): void {
     this.stats[outcome] += 1;
-    if (mqttDeliveryChannel.hasSubscribers)
-      this.report(task.delivery, outcome === 'succeeded' ? 'acknowledged' : outcome);
+    reportDelivery(this.client.clientId, task.delivery, outcome === 'succeeded' ? 'acknowledged' : outcome);
     this.client.acknowledge(task.delivery, reasonCode);
     this.gate.release(task);
     this.intake.left();
@@ -287,7 +258,7 @@ export class MqttServerStrategy
 
   hold(task: DeliveryTask, reason: HoldReason, failure: Failure, again?: () => void): void {
     this.stats.held += 1;
-    if (mqttDeliveryChannel.hasSubscribers) this.report(task.delivery, 'failed', failure.error);
+    reportDelivery(this.client.clientId, task.delivery, 'failed', failure.error);
     if (again === undefined) this.keep(task);
     else this.gate.yieldSlot(task);
     if (this.shutdown.isClosing) return;
@@ -330,7 +301,7 @@ export class MqttServerStrategy
     const entries = this.registry.match(delivery.message);
     if (entries === undefined) this.client.acknowledge(delivery);
     else if (entries.length === 0) {
-      if (mqttDeliveryChannel.hasSubscribers) this.report(delivery, 'unmatched');
+      reportDelivery(this.client.clientId, delivery, 'unmatched');
       this.unmatched.take(delivery);
     } else {
       const task = new DeliveryTask(this, delivery, entries, this.keyOf(delivery));
@@ -400,19 +371,6 @@ export class MqttServerStrategy
       return this.redelivery.size + this.unmatched.held > 0 ? 'stalled' : 'connected';
     }
     return state === 'idle' ? 'connecting' : state;
-  }
-
-  private report(delivery: MqttDelivery, outcome: DeliveryEvent['outcome'], error?: unknown): void {
-    const { topic, qos }: MqttMessage = delivery.message;
-    const event: DeliveryEvent = {
-      client: this.client.clientId,
-      topic,
-      qos,
-      attempt: delivery.attempt,
-      outcome,
-      ...(error !== undefined && { error }),
-    };
-    mqttDeliveryChannel.publish(event);
   }
 
   /** @internal what the shutdown needs */

@@ -58,6 +58,11 @@ const ignore = (): void => undefined;
 /** A message in Nest's envelope without an id is an event: nothing is published. */
 const NOWHERE: ReplyAddress = { encode: () => ({ topic: 'none', payload: Buffer.alloc(0) }) };
 
+/** The data of an event in Nest's envelope. */
+export function envelopeData(payload: Buffer): unknown {
+  return parseEnvelope(payload).data;
+}
+
 function parseEnvelope(payload: Buffer): { id: string | undefined; data: unknown } {
   let parsed: unknown;
   try {

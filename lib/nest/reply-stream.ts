@@ -83,13 +83,8 @@ export class ReplyStream {
   private send(kind: ReplyKind, value: unknown): void {
     this.sent += 1;
     this.outstanding += 1;
-    let published: Promise<unknown>;
-    try {
-      published = this.publish(this.address.encode(kind, value));
-    } catch (error) {
-      published = Promise.reject(error);
-    }
-    published.then(
+    const publish = async (): Promise<unknown> => this.publish(this.address.encode(kind, value));
+    publish().then(
       () => {
         this.outstanding -= 1;
         this.accepted += 1;

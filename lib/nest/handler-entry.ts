@@ -1,0 +1,46 @@
+import { type MessageHandler } from '@nestjs/microservices';
+import { OptionsError } from '../errors.js';
+import { resolveHandlerOptions } from './handler-options.js';
+import { type HandlerEntry } from './handler-registry.js';
+import { type ResolvedMqttServerOptions } from './mqtt-server-options.js';
+import { stripShare } from './overlap.js';
+import { envelopeData } from './reply-opening.js';
+
+/**
+ * What is known about a handler method when Nest adds it: from its decorator, and where that says nothing, from the strategy.
+ *
+ * @throws OptionsError naming the handler and the option
+ */
+export function handlerEntry(
+  subscribed: string,
+  callback: MessageHandler,
+  isEvent: boolean,
+  extras: Readonly<Record<string, unknown>>,
+  server: ResolvedMqttServerOptions,
+): HandlerEntry {
+  const { handlerName, capturesFailures, ...given } = extras;
+  const path = `handlers['${subscribed}']`;
+  const options = resolveHandlerOptions(given, server, path);
+  if (options.failure.then === 'deadLetter' && server.deadLetter === undefined) {
+    throw new OptionsError(
+      `${path}.failure.then`,
+      "a step other than 'deadLetter' where the strategy has no deadLetter target",
+      "'deadLetter'",
+    );
+  }
+  const filter = stripShare(subscribed);
+  const group = (given['sharedGroup'] as string | false | undefined) ?? server.sharedGroup ?? false;
+  // Nest's built-in client puts events in its envelope as well.
+  const unwraps = isEvent && server.envelope === 'nest' && given['payload'] === undefined;
+  return {
+    filter,
+    subscription: filter === subscribed && group !== false ? `$share/${group}/${filter}` : subscribed,
+    name: typeof handlerName === 'string' ? handlerName : `handler of '${subscribed}'`,
+    isEvent,
+    callback,
+    options: unwraps ? { ...options, decode: envelopeData } : options,
+    identifier: undefined,
+    capturesFailures: capturesFailures === true,
+    collector: undefined,
+  };
+}
