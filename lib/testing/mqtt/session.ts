@@ -82,7 +82,8 @@ export class MqttSession {
     const window =
       Math.min(connection.receiveMaximum, this.options.maxInFlight ?? Infinity) + (this.options.overrun ?? 0);
     let taken = 0;
-    while (this.inFlight.size < window && taken < this.queue.length) {
+    // Sending may end the connection (a truncated packet): what was taken then waits for the next one.
+    while (this.connection === connection && this.inFlight.size < window && taken < this.queue.length) {
       const message = this.queue[taken++];
       if (message.expiresAt !== undefined && message.expiresAt <= performance.now()) continue;
       const packetId = this.freePacketId();
@@ -105,8 +106,8 @@ export class MqttSession {
   /** Sends one un-acknowledged packet again, on a resume or (brokers that break the rule) on the same connection. */
   resend(packetId: number, dup = this.options.dupOnResend ?? true): void {
     const entry = this.inFlight.get(packetId);
-    if (entry === undefined) return;
-    if (entry.phase === 'pubrel') this.connection?.answer({ cmd: 'pubrel', messageId: packetId, reasonCode: 0 });
+    if (entry === undefined || this.connection === undefined) return;
+    if (entry.phase === 'pubrel') this.connection.answer({ cmd: 'pubrel', messageId: packetId, reasonCode: 0 });
     else this.sendPublish(entry.message, packetId, dup);
   }
 
