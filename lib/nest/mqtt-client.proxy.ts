@@ -33,6 +33,9 @@ import { metadataProperties, serializedPayload, toPayload } from './serializers.
 /** How long a client that gave up rests before emits that wait make it try again. */
 const RETRY_AFTER_GIVING_UP_MS = 30_000;
 
+/** Nest 12 calls the dispatch hook in `send()`, Nest 11 has none. */
+const HOOKED_BY_NEST = 'createPacket' in ClientProxy.prototype;
+
 /** What {@link MqttClientProxy} counted since it was made, and what it holds now. */
 export interface MqttProxyStats extends EmitStats {
   /** Emits without an outcome. */
@@ -153,6 +156,11 @@ export class MqttClientProxy extends ClientProxy implements HealthSource, Carrie
     return this.start(pattern, data) as unknown as Observable<TResult>;
   }
 
+  /** As in Nest 12, also on 11: the hook may put `metadata` on each packet, which becomes user properties of the message. */
+  override setOnDispatchHook(hook: (packet: ReadPacket) => void): void {
+    this.onDispatchHook = hook;
+  }
+
   /** Listens to the client: `connect`, `disconnect`, `status`, `sessionLost`, `warning`, `error` and so on. */
   override on<K extends keyof MqttClientEvents>(event: K, listener: (payload: MqttClientEvents[K]) => void): () => void;
   override on(event: never, listener: never): () => void {
@@ -187,6 +195,7 @@ export class MqttClientProxy extends ClientProxy implements HealthSource, Carrie
 
   protected publish(packet: ReadPacket, callback: (packet: WritePacket) => void): () => void {
     try {
+      if (!HOOKED_BY_NEST) this.onDispatchHook?.(packet);
       const record = asPublishRecord(packet.data);
       const route = this.routeOf(packet.pattern);
       const timeoutMs = record?.options.requestTimeout ?? this.own.requestTimeout ?? 30_000;

@@ -70,7 +70,7 @@ export class PulsarClientProxy extends ClientProxy implements HealthSource, Carr
   private closing: Promise<void> | undefined = undefined;
 
   /** @throws OptionsError before anything connects */
-  constructor(options: PulsarClientProxyOptions = {} as PulsarClientProxyOptions) {
+  constructor(options: PulsarClientProxyOptions) {
     super();
     const { own, client } = splitPulsarOptions(options);
     this.own = own;
@@ -133,6 +133,11 @@ export class PulsarClientProxy extends ClientProxy implements HealthSource, Carr
   /** Not supported: the Observable errors with ERR_NOT_SUPPORTED. */
   override send<TResult = never, TInput = unknown>(pattern: unknown, _data: TInput): Observable<TResult> {
     return throwError(() => this.noRequests(pattern));
+  }
+
+  /** As in Nest 12, also on 11: the hook may put `metadata` on each packet, which becomes properties of the message. */
+  override setOnDispatchHook(hook: (packet: ReadPacket) => void): void {
+    this.onDispatchHook = hook;
   }
 
   /** Listens to the client: `connected`, `disconnected`, `connectFailed`. */

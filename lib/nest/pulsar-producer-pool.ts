@@ -80,7 +80,7 @@ export class ProducerPool {
     const until = this.clock.now() + timeoutMs;
     await this.settledWithin(timeoutMs);
     const left = Math.max(0, until - this.clock.now());
-    await Promise.allSettled([...this.lanes.values()].map((lane) => lane.producer?.close({ timeout: left })));
+    await Promise.all([...this.lanes.values()].map(async (lane) => lane.producer?.close({ timeout: left })));
     for (const lane of [...this.lanes.values()]) this.drop(lane, new ClosedError('The proxy was closed'));
   }
 
@@ -122,13 +122,7 @@ export class ProducerPool {
   }
 
   private create(lane: Lane): void {
-    let made: Promise<PooledProducer>;
-    try {
-      made = this.createProducer(lane.topic);
-    } catch (error) {
-      made = Promise.reject(error as Error);
-    }
-    made.then(
+    this.createProducer(lane.topic).then(
       (producer) => this.created(lane, producer),
       (error: unknown) => this.notCreated(lane, error),
     );

@@ -1,6 +1,12 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { firstValueFrom, lastValueFrom, toArray } from 'rxjs';
-import { type EmitEvent, MessageId, PulsarClientProxy, TransportError } from '../../lib/index.js';
+import {
+  type EmitEvent,
+  MessageId,
+  PulsarClientProxy,
+  type PulsarClientProxyOptions,
+  TransportError,
+} from '../../lib/index.js';
 import { InMemoryPulsarBroker } from '../../lib/testing/index.js';
 import { settled, until } from '../nest/support/app.js';
 
@@ -8,6 +14,10 @@ import { settled, until } from '../nest/support/app.js';
 describe('C28', () => {
   let broker: InMemoryPulsarBroker;
   let proxy: PulsarClientProxy;
+  const use = (options: Partial<PulsarClientProxyOptions>): void => {
+    proxy = new PulsarClientProxy({ url: broker.url, backoff: { initial: 5, max: 10 }, ...options });
+    proxy['logger'].localInstance.error = () => undefined;
+  };
   const unhandled: unknown[] = [];
   const events: EmitEvent[] = [];
   const collect = (event: unknown): void => void events.push(event as EmitEvent);
@@ -19,8 +29,7 @@ describe('C28', () => {
     process.on('uncaughtException', note);
     subscribe('nestjs-mqtt-pulsar:emit', collect);
     broker = await InMemoryPulsarBroker.start();
-    proxy = new PulsarClientProxy({ url: broker.url, createTimeout: 60, backoff: { initial: 5, max: 10 } });
-    proxy['logger'].localInstance.error = () => undefined;
+    use({});
   });
   afterEach(async () => {
     await proxy.close();
@@ -32,16 +41,18 @@ describe('C28', () => {
   });
 
   it('an emit that nobody subscribed to fails without an unhandled rejection: counted, and on the channel', async () => {
+    use({ createTimeout: 60 });
     broker.refuse();
     proxy.emit('t', 'x');
     await until(() => events.length === 1);
     await settled();
     expect(events[0]).toMatchObject({ pattern: 't', outcome: 'unobservedFailure', error: { retriable: true } });
-    expect(events[0]!.error).toBeInstanceOf(TransportError);
+    expect(events[0].error).toBeInstanceOf(TransportError);
     expect(proxy.stats).toMatchObject({ failed: 1, unobservedFailures: 1, pending: 0 });
   });
 
   it('the same where nothing listens at all', async () => {
+    use({ createTimeout: 60 });
     await broker.close();
     proxy.emit('t', 'x');
     await until(() => events.length === 1);
@@ -55,7 +66,7 @@ describe('C28', () => {
     expect(values).toHaveLength(1);
     expect(values[0]).toBeInstanceOf(MessageId);
     const [stored] = broker.topic('t').messages;
-    expect(values[0]).toMatchObject({ ledgerId: stored!.ledgerId, entryId: stored!.entryId });
+    expect(values[0]).toMatchObject({ ledgerId: stored.ledgerId, entryId: stored.entryId });
   });
 
   it('or rejects with our error, also for who subscribes after it is known', async () => {

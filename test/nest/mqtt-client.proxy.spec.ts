@@ -343,14 +343,10 @@ describe('MqttClientProxy', () => {
       const peer = await respond(broker.url, 't', (_payload, reply) => reply('"ok"'));
       const client = proxy({ reconnect: { initial: 5, max: 10 } });
       expect(await lastValueFrom(client.send('t', 0))).toBe('ok');
-      const back = [
-        new Promise<void>((resolve) => void peer.once('connect', () => resolve())),
-        new Promise((resolve) => client.on('connect', resolve)),
-      ];
       peer.options.reconnectPeriod = 5;
       broker.cut();
-      await Promise.all(back);
-      await peer.subscribeAsync('t', { qos: 1 });
+      // Both clients subscribe again by themselves.
+      await broker.log.waitForReceived('subscribe', 4);
       expect(await lastValueFrom(client.send('t', 0))).toBe('ok');
     });
 
@@ -359,6 +355,17 @@ describe('MqttClientProxy', () => {
       const builtIn = proxy({ envelope: 'nest' });
       await expect(lastValueFrom(builtIn.send('t', 10n))).rejects.toMatchObject({ code: 'ERR_SERIALIZATION' });
       expect(builtIn.stats.openRequests).toBe(0);
+    });
+
+    it('carries what a dispatch hook adds, once', async () => {
+      const client = proxy();
+      client.setOnDispatchHook((packet) => {
+        const { metadata } = packet as { metadata?: { n: number } };
+        (packet as { metadata?: unknown }).metadata = { n: (metadata?.n ?? 0) + 1 };
+      });
+      await respond(broker.url, 't', (_payload, reply) => reply('"ok"'));
+      expect(await lastValueFrom(client.send('t', 0))).toBe('ok');
+      expect(published('t')[0].properties).toMatchObject({ userProperties: { n: '1' } });
     });
 
     it('says that 3.1.1 has no requests without an envelope', async () => {

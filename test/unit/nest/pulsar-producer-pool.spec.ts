@@ -41,7 +41,7 @@ class Bench {
       gates.push({
         topic,
         open: () => resolve(make()),
-        refuse: (error) => reject(error as Error),
+        refuse: reject,
       });
     });
   }
