@@ -51,7 +51,10 @@ class FakeClient {
   }
 }
 
-jest.unstable_mockModule('../../../lib/pulsar/index.js', () => ({ PulsarClient: FakeClient, parseProducerOptions: () => undefined }));
+jest.unstable_mockModule('../../../lib/pulsar/index.js', () => ({
+  PulsarClient: FakeClient,
+  parseProducerOptions: () => undefined,
+}));
 const { PulsarClientProxy } = await import('../../../lib/nest/pulsar-client.proxy.js');
 
 const TOPIC = 'persistent://public/default/t';
