@@ -1,6 +1,6 @@
 // The rooms of lib/DESIGN.md as rules. test/architecture/check.mjs runs them and also asserts how many modules were seen:
 // with a TypeScript that dependency-cruiser cannot load it would pass on zero modules.
-const CORE = '^lib/(mqtt|pulsar)/(protocol|codec)/';
+const CORE = '^lib/(mqtt|pulsar)/(protocol|codec)/.*\\.ts$';
 module.exports = {
   forbidden: [
     {

@@ -7,7 +7,7 @@ const DEFAULT_PORTS = { pulsar: 6650, 'pulsar+ssl': 6651 } as const;
 /** The service addresses of an option: one URL with one or more hosts, or several URLs. @throws OptionsError */
 export function parseServiceUrls(path: string, urls: string | readonly string[]): Endpoint[] {
   const endpoints = (typeof urls === 'string' ? [urls] : urls).flatMap((url) => parseUrl(url) ?? invalid(path, url));
-  if (endpoints.some((endpoint) => endpoint.scheme !== endpoints[0]!.scheme)) {
+  if (endpoints.some((endpoint) => endpoint.scheme !== endpoints[0].scheme)) {
     throw new OptionsError(path, 'URLs that are all pulsar:// or all pulsar+ssl://', 'both');
   }
   return endpoints;
@@ -17,7 +17,7 @@ export function parseServiceUrls(path: string, urls: string | readonly string[])
 export function parseBrokerUrl(url: string): Endpoint {
   const endpoints = parseUrl(url);
   if (endpoints?.length !== 1) throw new RemoteProtocolError(`The broker named an address that is no URL: '${url}'`);
-  return endpoints[0]!;
+  return endpoints[0];
 }
 
 export function brokerUrl(endpoint: Endpoint): string {
@@ -33,11 +33,11 @@ function parseUrl(url: string): Endpoint[] | undefined {
   if (match === null) return undefined;
   const scheme = match[1] as keyof typeof SCHEMES;
   const endpoints: Endpoint[] = [];
-  for (const part of match[2]!.split(',')) {
+  for (const part of match[2].split(',')) {
     const address = /^(?:\[([^\]]+)\]|([^:[\]]+))(?::(\d{1,5}))?$/.exec(part.trim());
     const port = address?.[3] === undefined ? DEFAULT_PORTS[scheme] : Number(address[3]);
     if (address === null || port < 1 || port > 65_535) return undefined;
-    endpoints.push({ scheme: SCHEMES[scheme], host: (address[1] ?? address[2])!, port });
+    endpoints.push({ scheme: SCHEMES[scheme], host: address[1] ?? address[2], port });
   }
   return endpoints;
 }

@@ -1,4 +1,4 @@
-import { isTransportError, TransportError } from '../errors.js';
+import { isTransportError, type TransportError } from '../errors.js';
 import { backoffDelay } from '../net/backoff.js';
 import { type ConnectionEvent, pulsarConnectionChannel } from '../observability/channels.js';
 import { type Connection } from './connection.js';

@@ -310,7 +310,7 @@ export class Connection {
     if (this.running) return;
     this.running = true;
     const { actions } = this.state;
-    for (let index = 0; index < actions.length; index++) this.act(actions[index]!);
+    for (let index = 0; index < actions.length; index++) this.act(actions[index]);
     actions.length = 0;
     this.running = false;
     if (this.state.phase !== 'closed') this.alarm.set(this.state.nextDeadline());

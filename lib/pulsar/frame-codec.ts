@@ -21,7 +21,7 @@ export class SendFrameCodec implements FrameCodec<EncodableMessage> {
   ): Buffer {
     try {
       for (let index = 0; index < messages.length; index++) {
-        this.encoder.add(messages[index]!.message, sequenceIds[index]!);
+        this.encoder.add(messages[index].message, sequenceIds[index]);
       }
       return this.encoder.seal(this.source(source));
     } catch (error) {

@@ -30,7 +30,7 @@ export class FrameWriter {
     let first = 0;
     let size = 0;
     for (let index = 0; index < frames.length; index++) {
-      const frame = frames[index]!;
+      const frame = frames[index];
       if (frame.length < LARGE && size + frame.length <= GATHERED) {
         size += frame.length;
         continue;
@@ -56,14 +56,14 @@ const GATHERED = 128 * 1024;
 function gather(transport: Transport, frames: readonly Buffer[], first: number, end: number, size: number): void {
   if (end - first === 0) return;
   if (end - first === 1) {
-    transport.write(frames[first]!);
+    transport.write(frames[first]);
     return;
   }
   const buffer = Buffer.allocUnsafe(size);
   let at = 0;
   for (let index = first; index < end; index++) {
-    buffer.set(frames[index]!, at);
-    at += frames[index]!.length;
+    buffer.set(frames[index], at);
+    at += frames[index].length;
   }
   transport.write(buffer);
 }

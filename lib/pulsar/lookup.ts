@@ -23,7 +23,7 @@ export class Lookup {
   ) {}
 
   get tls(): boolean {
-    return this.settings.serviceUrls[0]!.scheme === 'tls';
+    return this.settings.serviceUrls[0].scheme === 'tls';
   }
 
   /** A connection to the service; each address is tried once, those that failed lately last. */
@@ -32,12 +32,12 @@ export class Lookup {
     const { serviceUrls } = this.settings;
     const candidates = serviceUrls
       .map((_, index) => (this.current + index) % serviceUrls.length)
-      .map((index) => ({ index, wait: this.pool.waitFor(direct(serviceUrls[index]!), 0) }))
+      .map((index) => ({ index, wait: this.pool.waitFor(direct(serviceUrls[index]), 0) }))
       .sort((a, b) => a.wait - b.wait);
     let failure: TransportError | undefined;
     for (const { index } of candidates) {
       try {
-        const connection = await this.pool.connect(direct(serviceUrls[index]!), 0);
+        const connection = await this.pool.connect(direct(serviceUrls[index]), 0);
         this.current = index;
         return connection;
       } catch (error) {

@@ -123,9 +123,9 @@ export interface ResolvedPulsarClientOptions {
 export function parseClientOptions(options: PulsarClientOptions): ResolvedPulsarClientOptions {
   checkOptions<PulsarClientOptions>('pulsar', options, clientSchema);
   const serviceUrls = parseServiceUrls('pulsar.url', options.url);
-  const secure = serviceUrls[0]!.scheme === 'tls';
+  const secure = serviceUrls[0].scheme === 'tls';
   if (!secure && options.tls !== undefined) {
-    throw new OptionsError('pulsar.tls', 'a pulsar+ssl:// URL beside it', `'${brokerUrl(serviceUrls[0]!)}'`);
+    throw new OptionsError('pulsar.tls', 'a pulsar+ssl:// URL beside it', `'${brokerUrl(serviceUrls[0])}'`);
   }
   const { auth, clock = systemClock, connectTimeout = 10_000 } = options;
   const certificate = options.tls?.cert ?? options.tls?.pfx;

@@ -80,7 +80,7 @@ export class PulsarProducer implements SendOwner {
 
   /** 0: the topic has no partitions. */
   get partitionCount(): number {
-    return this.partitions[0]!.partition < 0 ? 0 : this.partitions.length;
+    return this.partitions[0].partition < 0 ? 0 : this.partitions.length;
   }
 
   /** `ready` only if every opened partition is. */
@@ -138,7 +138,7 @@ export class PulsarProducer implements SendOwner {
   submit(message: ProducerMessage, callback: SendCallback, options?: SendOptions): CancelHandle {
     const { parts } = this;
     const checked = this.checked(message);
-    const partition = this.partitions.length === 1 ? this.partitions[0]! : this.route(checked.message);
+    const partition = this.partitions.length === 1 ? this.partitions[0] : this.route(checked.message);
     const send = new Send(
       checked.message,
       checked.size,

@@ -46,7 +46,7 @@ export class Devices {
     const device = id % this.clients.length;
     const reading = { id, run: this.run, celsius: 20 + Math.round(Math.sin(id / 50) * 50) / 10 };
     const payload = JSON.stringify(reading);
-    const client = this.clients[device] as MqttClient;
+    const client = this.clients[device];
     this.underWay++;
     void client
       .publishAsync(`devices/${device}/telemetry`, payload, { qos: 1 })
