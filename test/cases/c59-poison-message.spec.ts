@@ -5,8 +5,8 @@ import { MqttEvent } from '../../lib/nest/decorators.js';
 import { InMemoryPulsarBroker } from '../../lib/testing/index.js';
 import { settled, startApp, until } from '../nest/support/app.js';
 
-let runs: { payload: string; at: number }[] = [];
-let done: string[] = [];
+const runs: { payload: string; at: number }[] = [];
+const done: string[] = [];
 
 @Controller()
 class Handlers {

@@ -6,12 +6,13 @@ import 'reflect-metadata';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Controller, Inject, type INestMicroservice, Logger, Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import { type ClientProxy, ClientsModule, Ctx, EventPattern, Payload } from '@nestjs/microservices';
+import { type ClientProxy, ClientsModule, Ctx, Payload } from '@nestjs/microservices';
 import { lastValueFrom } from 'rxjs';
 import {
   type Failure,
   type FailureDecision,
   type MqttClient,
+  MqttEvent,
   type MqttMessageContext,
   MqttServerStrategy,
   PulsarClientProxy,
@@ -27,13 +28,16 @@ const poison = new Set(config.poison);
 const report = (message: AppReport): void => void process.send?.(message);
 
 // Before the strategy exists: what it takes from the classes is already changed then.
-if (config.sabotage !== undefined) await (await import('./sabotage.js')).sabotageProduct(config.sabotage);
+if (config.sabotage !== undefined) {
+  const { sabotageProduct } = await import('./sabotage.js');
+  sabotageProduct(config.sabotage);
+}
 
 @Controller()
 class TelemetryController {
   constructor(@Inject('PULSAR') private readonly pulsar: ClientProxy) {}
 
-  @EventPattern<string>('devices/+/telemetry', { qos: 2 })
+  @MqttEvent('devices/+/telemetry', { qos: 2 })
   async onTelemetry(@Payload() payload: Buffer, @Ctx() context: MqttMessageContext): Promise<void> {
     const id = idOf(payload);
     markers.started(id);
@@ -72,6 +76,7 @@ const strategy = new MqttServerStrategy({
   concurrency: config.concurrency,
   receiveMaximum: config.receiveMaximum,
   redeliverAfter: config.redeliverAfterMs,
+  overrunLimit: 65_535,
   qos: 2,
   ...(deadLetters === undefined
     ? {}

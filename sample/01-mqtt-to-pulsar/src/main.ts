@@ -22,8 +22,8 @@ const TOPIC = 'persistent://public/default/telemetry';
 
 const args = sampleArguments();
 const embedded = args.mqttUrl === undefined || args.pulsarUrl === undefined ? await startEmbeddedBrokers() : undefined;
-const mqttUrl = args.mqttUrl ?? embedded?.mqttUrl;
-const pulsarUrl = args.pulsarUrl ?? embedded?.pulsarUrl;
+const mqttUrl = args.mqttUrl ?? embedded!.mqttUrl;
+const pulsarUrl = args.pulsarUrl ?? embedded!.pulsarUrl;
 
 // The application: this is all a user writes.
 const strategy = new MqttServerStrategy({
