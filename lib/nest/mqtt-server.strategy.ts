@@ -195,6 +195,14 @@ export class MqttServerStrategy
     return this.shutdown.close();
   }
 
+  /**
+   * Where the strategy is a provider, Nest calls this before it destroys what the handlers use; on signals and in hybrid
+   * applications it would close the servers only after that.
+   */
+  onModuleDestroy(): Promise<void> {
+    return this.close();
+  }
+
   /** Stops intake and resolves when nothing runs any more; `resume()` takes it back. */
   drain(): Promise<void> {
     this.pause();
