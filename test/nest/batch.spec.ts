@@ -1,0 +1,174 @@
+import { Controller, Inject } from '@nestjs/common';
+import { ClientProxy, Ctx, Payload, type ReadPacket } from '@nestjs/microservices';
+import { MqttEvent } from '../../lib/nest/decorators.js';
+import { MqttBatchContext } from '../../lib/nest/mqtt-batch.context.js';
+import { PulsarClientProxy } from '../../lib/nest/pulsar-client.proxy.js';
+import { InMemoryPulsarBroker } from '../../lib/testing/index.js';
+import { gate, type RunningApp, settled, startApp, until } from './support/app.js';
+
+class Target extends ClientProxy {
+  readonly taken: Record<string, string>[] = [];
+  connect() {
+    return Promise.resolve();
+  }
+  close() {}
+  unwrap<T>(): T {
+    throw new Error('nothing to unwrap');
+  }
+  protected publish(): () => void {
+    throw new Error('not a requester');
+  }
+  protected dispatchEvent<T>(packet: ReadPacket): Promise<T> {
+    this.taken.push(packet.data as Record<string, string>);
+    return Promise.resolve(undefined as T);
+  }
+}
+
+let calls: { data: unknown[]; topics: string[] }[] = [];
+let work: (context: MqttBatchContext) => unknown = () => undefined;
+
+@Controller()
+class Handlers {
+  @MqttEvent('s/+', { batch: { size: 3, delay: 60 }, payload: 'json', failure: { then: 'deadLetter' } })
+  async readings(@Payload() data: unknown[], @Ctx() context: MqttBatchContext): Promise<void> {
+    calls.push({ data, topics: context.getContexts().map((each) => each.getTopic()) });
+    await work(context);
+  }
+  @MqttEvent('r', { batch: { size: 2, delay: 20 }, failure: { retry: { attempts: 3, initialDelay: 1 } } })
+  retried(@Payload() data: Buffer[]): void {
+    calls.push({ data: data.map(String), topics: [] });
+    if (calls.length === 1) throw new Error('first time');
+  }
+  @MqttEvent('slow', { batch: { size: 2, delay: 10 }, handlerTimeout: 60, failure: { then: 'discard' } })
+  async slow(@Payload() _data: unknown[], @Ctx() context: MqttBatchContext): Promise<void> {
+    await new Promise((resolve) => context.signal.addEventListener('abort', resolve));
+    calls.push({ data: ['aborted'], topics: [] });
+  }
+}
+
+let running: RunningApp;
+const target = new Target();
+beforeEach(async () => {
+  calls = [];
+  work = () => undefined;
+  target.taken.length = 0;
+  running = await startApp([Handlers], { strategy: { deadLetter: { client: target, pattern: 'dead' } } });
+});
+afterEach(() => running.close());
+const publish = (topic: string, payload: unknown): void =>
+  running.broker.publish(topic, JSON.stringify(payload), { qos: 1 });
+const inReceivedOrder = (): void =>
+  expect(running.broker.log.received('puback').map(({ messageId }) => messageId)).toEqual(
+    running.broker.log.sent('publish').map(({ messageId }) => messageId),
+  );
+
+it('one run per full batch, data and contexts with the same indexes; each message is acknowledged, in received order', async () => {
+  for (let i = 0; i < 6; i += 1) publish(`s/${i}`, { i });
+  await running.broker.log.waitForReceived('puback', 6);
+  expect(calls).toEqual([
+    { data: [{ i: 0 }, { i: 1 }, { i: 2 }], topics: ['s/0', 's/1', 's/2'] },
+    { data: [{ i: 3 }, { i: 4 }, { i: 5 }], topics: ['s/3', 's/4', 's/5'] },
+  ]);
+  inReceivedOrder();
+});
+
+it('what does not fill a batch waits for its delay', async () => {
+  publish('s/1', 1);
+  publish('s/2', 2);
+  await running.broker.log.waitForReceived('puback', 2);
+  expect(calls.map(({ data }) => data)).toEqual([[1, 2]]);
+});
+
+it('nothing is acknowledged before the batch has ended', async () => {
+  const end = gate();
+  work = () => end.promise;
+  for (let i = 0; i < 3; i += 1) publish('s/x', i);
+  await until(() => calls.length === 1);
+  await settled();
+  expect(running.broker.log.received('puback')).toEqual([]);
+  end.open();
+  await running.broker.log.waitForReceived('puback', 3);
+});
+
+it('fail(): that message alone goes through the policy; an undecodable one is not in the batch', async () => {
+  work = (context) => context.fail(1, new Error('bad reading'));
+  publish('s/a', 'a');
+  running.broker.publish('s/b', '{', { qos: 1 });
+  publish('s/c', 'c');
+  publish('s/d', 'd');
+  await running.broker.log.waitForReceived('puback', 4);
+  expect(calls.map(({ data }) => data)).toEqual([['a', 'c', 'd']]);
+  expect(target.taken.map((letter) => [letter['dead-letter-topic'], letter['dead-letter-reason']])).toEqual([
+    ['s/b', 'undecodable'],
+    ['s/c', 'handler'],
+  ]);
+  expect(target.taken[1]['dead-letter-error']).toBe('bad reading');
+  expect(running.strategy.stats).toMatchObject({ succeeded: 2, deadLettered: 2 });
+  inReceivedOrder();
+});
+
+it('fail() names what is wrong with an index', async () => {
+  let thrown: unknown;
+  work = (context) => {
+    try {
+      context.fail(3, new Error('x'));
+    } catch (error) {
+      thrown = error;
+    }
+  };
+  for (let i = 0; i < 3; i += 1) publish('s/x', i);
+  await running.broker.log.waitForReceived('puback', 3);
+  expect((thrown as Error).message).toContain('from 0 to 2, received 3');
+});
+
+it('a handler that throws failed for every message; they are retried as a batch', async () => {
+  running.broker.publish('r', 'a', { qos: 1 });
+  running.broker.publish('r', 'b', { qos: 1 });
+  await running.broker.log.waitForReceived('puback', 2);
+  expect(calls[0].data).toEqual(['a', 'b']);
+  expect(calls.slice(1).flatMap(({ data }) => data)).toEqual(['a', 'b']);
+});
+
+it('handlerTimeout ends the batch for all of its messages', async () => {
+  running.broker.publish('slow', 'a', { qos: 1 });
+  running.broker.publish('slow', 'b', { qos: 1 });
+  await running.broker.log.waitForReceived('puback', 2);
+  expect(calls).toEqual([{ data: ['aborted'], topics: [] }]);
+  expect(running.strategy.stats).toMatchObject({ timedOut: 2, discarded: 2 });
+});
+
+it('a size that the concurrency cannot fill is an option error', async () => {
+  @Controller()
+  class TooLarge {
+    @MqttEvent('x', { batch: { size: 9, delay: 1 } })
+    x(): void {}
+  }
+  await expect(startApp([TooLarge], { strategy: { concurrency: 8 } })).rejects.toThrow(
+    /handlers\['x'\]\.batch\.size.*concurrency \(8\)/,
+  );
+});
+
+it('emits of a batch handler hold the acknowledgement of every message', async () => {
+  const pulsar = await InMemoryPulsarBroker.start();
+  const proxy = new PulsarClientProxy({ url: pulsar.url });
+  @Controller()
+  class Emitting {
+    constructor(@Inject(PulsarClientProxy) private readonly out: PulsarClientProxy) {}
+    @MqttEvent('e', { batch: { size: 2, delay: 10 } })
+    e(@Payload() data: Buffer[]): void {
+      for (const each of data) this.out.emit('out', each);
+    }
+  }
+  const app = await startApp([Emitting], { providers: [{ provide: PulsarClientProxy, useValue: proxy }] });
+  pulsar.holdReceipts();
+  app.broker.publish('e', '1', { qos: 1 });
+  app.broker.publish('e', '2', { qos: 1 });
+  await until(() => pulsar.topic('persistent://public/default/out').messages.length === 2);
+  await settled();
+  expect(app.broker.log.received('puback')).toEqual([]);
+  pulsar.releaseReceipts();
+  await app.broker.log.waitForReceived('puback', 2);
+  await app.close();
+  await proxy.close();
+  await pulsar.close();
+});
