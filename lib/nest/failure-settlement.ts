@@ -1,5 +1,4 @@
 import { type Logger } from '@nestjs/common';
-import { RpcException } from '@nestjs/microservices';
 import { lastValueFrom } from 'rxjs';
 import { isTransportError } from '../errors.js';
 import { type MqttDelivery } from '../mqtt/index.js';
@@ -128,7 +127,7 @@ export class FailureSettlement {
       const { run, decision } = final;
       if (run.reply === undefined || decision.action === 'halt') open.push(final);
       else {
-        const outcome = await run.reply.error(replyError(run.describeFailure()));
+        const outcome = await run.reply.error(run.filtered === undefined ? INTERNAL_ERROR : run.filtered.error);
         if (typeof outcome === 'object') open.push({ run, decision: { action: 'redeliver' } });
         else if (decision.action === 'deadLetter') open.push(final);
       }
@@ -212,11 +211,8 @@ function holdReason(failure: Failure): HoldReason {
   return verdict === 'down' ? 'sink' : verdict === 'message' ? 'message' : 'handler';
 }
 
-/** What Nest would tell a requester: what an RpcException carries, and nothing of other errors. */
-function replyError({ error, masked }: Failure): unknown {
-  if (masked) return error;
-  return error instanceof RpcException ? error.getError() : { status: 'error', message: 'Internal server error' };
-}
+/** What Nest tells a requester of an error that is not meant for it: here what failed outside of the handler's result. */
+const INTERNAL_ERROR = { status: 'error', message: 'Internal server error' };
 
 function text(error: unknown): string {
   if (error instanceof Error) return error.message;

@@ -28,6 +28,8 @@ export class HandlerRun extends Deadline implements OutcomeSink, RunControl {
   reply: ReplyStream | undefined = undefined;
   /** The call that it shares with other messages. */
   batch: BatchRun | undefined = undefined;
+  /** What Nest's exception filters made of the error: for the requester. */
+  filtered: { readonly error: unknown } | undefined = undefined;
   /** What the handler asked for instead of what the failure policy says. */
   directive: Directive | undefined = undefined;
   /** Its handler has ended while its detached handle is open: it needs no running place. */
@@ -154,6 +156,7 @@ export class HandlerRun extends Deadline implements OutcomeSink, RunControl {
       return;
     }
     if (this.handle?.pending === true) this.handle.close();
+    this.filtered = { error };
     this.problem ??= {
       error: this.recorded === undefined ? error : this.recorded.error,
       kind: 'handler',
