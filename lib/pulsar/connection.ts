@@ -189,7 +189,7 @@ export class Connection {
       if (this.producers.get(producerId) === handler) {
         this.producers.delete(producerId);
         // The broker may make it later: then it must not block our next try.
-        if (error instanceof TimeoutError) void this.closeProducer(producerId);
+        if (error instanceof TimeoutError) void this.closeProducer(producerId, this.settings.operationTimeout);
       }
       throw error;
     }
@@ -199,20 +199,22 @@ export class Connection {
     return this.producers.get(handler.producerId) === handler;
   }
 
-  /** The handler is told nothing more. */
-  release(handler: ProducerHandler): void {
-    if (this.carries(handler)) this.producers.delete(handler.producerId);
-  }
-
-  /** Tells the broker; resolves when it has answered, or after `timeoutMs`, or with the connection's end. */
-  async closeProducer(producerId: number, timeoutMs?: number): Promise<void> {
-    this.producers.delete(producerId);
-    await this.request(
-      'CLOSE_PRODUCER',
-      'success',
-      (requestId) => ({ type: 'closeProducer', producerId, requestId }),
-      timeoutMs === undefined ? {} : { timeoutMs },
-    ).catch(() => undefined);
+  /**
+   * Tells the broker. The handler, if there is one, hears what still comes until the broker has answered.
+   *
+   * @returns true when it has answered; false after `timeoutMs`, or when the connection ended
+   */
+  async closeProducer(producerId: number, timeoutMs: number): Promise<boolean> {
+    const handler = this.producers.get(producerId);
+    const build = (requestId: number): ClientCommand => ({ type: 'closeProducer', producerId, requestId });
+    try {
+      await this.request('CLOSE_PRODUCER', 'success', build, { timeoutMs });
+      return true;
+    } catch {
+      return false;
+    } finally {
+      if (this.producers.get(producerId) === handler) this.producers.delete(producerId);
+    }
   }
 
   /** Writes what is under way, then ends. */

@@ -8,6 +8,7 @@ export {
   type ProducerOptions,
   type PulsarClientOptions,
 } from './option-types.js';
+export { parseProducerOptions } from './options.js';
 export { PulsarProducer } from './producer.js';
 export { type MessageRouter, type RoutedMessage } from './protocol/partitioner.js';
 export {

@@ -4,10 +4,11 @@ import { type Endpoint } from '../net/dial.js';
 import { Alarm } from './alarm.js';
 import { parseBrokerUrl } from './broker-url.js';
 import { type EncodableMessage } from './codec/send-types.js';
-import { type ClientCommand, type KeyValue, type SchemaInfo, type SendReceipt } from './codec/command-types.js';
-import { type Connection, type ProducerHandler } from './connection.js';
+import { type ClientCommand, type KeyValue, type SchemaInfo } from './codec/command-types.js';
+import { type Connection } from './connection.js';
 import { type ConnectionPool } from './connection-pool.js';
 import { type Lookup } from './lookup.js';
+import { PartitionLink } from './partition-link.js';
 import { MessageId } from './message-id.js';
 import { type FrameCodec } from './protocol/frame-maker.js';
 import { type MemoryBudget } from './protocol/memory-budget.js';
@@ -47,7 +48,7 @@ export interface PartitionHooks {
 }
 
 /** The I/O of one partition's producer: one guarded loop around {@link ProducerState}, one timer, one link at a time. */
-export class PartitionProducer implements ProducerHandler {
+export class PartitionProducer {
   readonly partition: number;
   readonly producerId: number;
   readonly core: ProducerState<Send>;
@@ -60,8 +61,7 @@ export class PartitionProducer implements ProducerHandler {
   private running = false;
   private scheduled = false;
 
-  // valid for one link
-  private connection: Connection | undefined = undefined;
+  private link: PartitionLink | undefined = undefined;
 
   /** The cluster the topic has moved to. */
   private serviceUrl: Endpoint | undefined = undefined;
@@ -130,32 +130,6 @@ export class PartitionProducer implements ProducerHandler {
     return closed;
   }
 
-  // Called by the connection: they append, and `chunkRead` runs the core.
-
-  receipt(receipt: SendReceipt): void {
-    const { sequenceId, highestSequenceId, ledgerId, entryId } = receipt;
-    const { generation } = this.core;
-    this.core.post({ kind: 'receipt', generation, sequenceId, highestSequenceId, ledgerId, entryId });
-  }
-
-  sendError(sequenceId: number, code: number, message: string): void {
-    this.core.post({ kind: 'sendError', generation: this.core.generation, sequenceId, code, message });
-  }
-
-  brokerClosed(error: TransportError, hint: DialHint | undefined): void {
-    this.connection = undefined;
-    this.core.post({ kind: 'brokerClose', generation: this.core.generation, error, hint });
-  }
-
-  connectionLost(error: TransportError): void {
-    this.connection = undefined;
-    this.core.post({ kind: 'linkDown', generation: this.core.generation, error });
-  }
-
-  chunkRead(): void {
-    this.run();
-  }
-
   private wake(): void {
     this.core.wake();
     this.schedule();
@@ -192,7 +166,8 @@ export class PartitionProducer implements ProducerHandler {
   private write(): void {
     const { writes } = this.core;
     if (writes.length === 0) return;
-    for (const frame of writes) this.connection?.write(frame.bytes);
+    const connection = this.link?.connection;
+    for (let index = 0; index < writes.length; index++) connection?.write(writes[index]!.bytes);
     writes.length = 0;
   }
 
@@ -224,9 +199,7 @@ export class PartitionProducer implements ProducerHandler {
 
   private settle(): void {
     const { settlements } = this.core;
-    // Whoever is called only appends to the inbox, so the list does not grow meanwhile.
-    for (let index = 0; index < settlements.length; index++) this.tell(settlements[index]!);
-    settlements.length = 0;
+    for (let next = settlements.shift(); next !== undefined; next = settlements.shift()) this.tell(next);
   }
 
   private tell(settlement: Settlement<Send>): void {
@@ -275,17 +248,20 @@ export class PartitionProducer implements ProducerHandler {
   }
 
   private leave(how: 'closeProducer' | 'disconnect'): void {
-    const { connection } = this;
-    this.connection = undefined;
-    if (connection === undefined) return;
+    const { link } = this;
+    this.link = undefined;
+    if (link === undefined) return;
     if (how === 'disconnect') {
-      connection.destroy(new TransportError('ERR_REMOTE_PROTOCOL', `${connection.broker}: the answers do not fit`));
+      const { broker } = link.connection;
+      link.connection.destroy(new TransportError('ERR_REMOTE_PROTOCOL', `${broker}: the answers do not fit`));
       return;
     }
-    this.leaving = connection.closeProducer(
-      this.producerId,
-      Math.min(LEAVE_TIMEOUT, this.closeTimeout || LEAVE_TIMEOUT),
-    );
+    const timeout = Math.min(LEAVE_TIMEOUT, this.closeTimeout || LEAVE_TIMEOUT);
+    this.leaving = link.connection.closeProducer(this.producerId, timeout).then((acknowledged) => {
+      if (!acknowledged) return;
+      this.core.post({ kind: 'left', generation: link.generation });
+      this.run();
+    });
   }
 
   private closed(): void {
@@ -307,19 +283,17 @@ export class PartitionProducer implements ProducerHandler {
       await this.leaving;
       const connection = await this.connect(hint);
       if (core.generation !== generation || core.phase !== 'connecting') return;
-      this.connection = connection;
+      const link = new PartitionLink(core, generation, connection, this.producerId, () => this.run());
+      this.link = link;
       const success = await connection.openProducer(
-        this,
+        link,
         (requestId) => this.command(requestId, generation),
         `PRODUCER on '${identity.topic}'`,
-        () => {
-          core.post({ kind: 'linkQueued', generation });
-          this.run();
-        },
+        () => link.queued(),
       );
-      if (core.generation !== generation || (core.phase !== 'connecting' && core.phase !== 'queued')) {
-        // Too late: nobody waits for it. If a newer try uses the connection, the broker has put it in this one's place.
-        if (this.connection !== connection) void connection.closeProducer(this.producerId);
+      if (this.link !== link) {
+        // Too late, nobody waits for it: unless a newer try uses the connection, the broker must not keep it.
+        if (this.link?.connection !== connection) void connection.closeProducer(this.producerId, LEAVE_TIMEOUT);
         return;
       }
       this.name = success.producerName;
@@ -336,7 +310,7 @@ export class PartitionProducer implements ProducerHandler {
         },
       });
     } catch (error) {
-      if (core.generation === generation) this.connection = undefined;
+      if (this.link?.generation === generation) this.link = undefined;
       core.post({ kind: 'linkFailed', generation, error: asTransportError(error, identity.topic) });
     }
     this.run();

@@ -84,7 +84,7 @@ export class BatchContainer<O extends SendOp> {
    */
   private idsWouldOverlap(op: O): boolean {
     if (op.givenId !== undefined) return true;
-    for (const batch of this.open.values()) if (batch[0]!.givenId !== undefined) return true;
+    for (const batch of this.open.values()) if (batch[0].givenId !== undefined) return true;
     return false;
   }
 }

@@ -17,11 +17,14 @@ export class FlushTracker {
     return this.flushes.length > 0;
   }
 
-  /** `unsettled` messages up to `upTo` have no outcome; none: the caller settles the flush itself. */
-  add(upTo: number, unsettled: number, token: unknown): void {
+  /**
+   * @param unsettled how many messages up to `upTo` have no outcome
+   * @param error of a message that it covers and that failed already
+   */
+  add(upTo: number, unsettled: number, token: unknown, error: TransportError | undefined): void {
     const last = this.flushes.at(-1);
-    if (last?.upTo === upTo) last.tokens.push(token);
-    else this.flushes.push({ upTo, remaining: unsettled, error: undefined, tokens: [token] });
+    if (last?.upTo === upTo && last.error === error) last.tokens.push(token);
+    else this.flushes.push({ upTo, remaining: unsettled, error, tokens: [token] });
   }
 
   settled(ordinal: number, error: TransportError | undefined): void {
@@ -34,6 +37,6 @@ export class FlushTracker {
 
   /** The oldest flush whose messages all have an outcome, taken out. */
   takeFinished(): Flush | undefined {
-    return this.flushes.length > 0 && this.flushes[0]!.remaining === 0 ? this.flushes.shift() : undefined;
+    return this.flushes.length > 0 && this.flushes[0].remaining === 0 ? this.flushes.shift() : undefined;
   }
 }

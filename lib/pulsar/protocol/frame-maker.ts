@@ -131,8 +131,8 @@ export class FrameMaker<O extends SendOp> {
       this.lastSequenceId = before;
       return false;
     }
-    for (let index = 0; index < ops.length; index++) ops[index]!.sequenceId = ids[index]!;
-    this.emit(bytes, ids[0]!, ids.at(-1)!, ops, true, undefined);
+    for (let index = 0; index < ops.length; index++) ops[index].sequenceId = ids[index]!;
+    this.emit(bytes, ids[0], ids.at(-1)!, ops, true, undefined);
     return true;
   }
 
@@ -206,7 +206,8 @@ export class FrameMaker<O extends SendOp> {
       bodySize: bodySize(bytes),
       live: ops.length,
       writes: 0,
-      refused: false,
+      refusals: 0,
+      doubtful: false,
     });
   }
 

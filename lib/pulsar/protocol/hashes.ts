@@ -14,12 +14,12 @@ export function murmur3Hash(key: Uint8Array): number {
   let hash = 0;
   const blocks = key.length & ~3;
   for (let at = 0; at < blocks; at += 4) {
-    hash ^= scramble(key[at]! | (key[at + 1]! << 8) | (key[at + 2]! << 16) | (key[at + 3]! << 24));
+    hash ^= scramble(key[at] | (key[at + 1] << 8) | (key[at + 2] << 16) | (key[at + 3] << 24));
     hash = (hash << 13) | (hash >>> 19);
     hash = (Math.imul(hash, 5) + 0xe6546b64) | 0;
   }
   let tail = 0;
-  for (let at = key.length - 1; at >= blocks; at--) tail = (tail << 8) | key[at]!;
+  for (let at = key.length - 1; at >= blocks; at--) tail = (tail << 8) | key[at];
   if (blocks < key.length) hash ^= scramble(tail);
   hash ^= key.length;
   hash ^= hash >>> 16;

@@ -1,5 +1,6 @@
 import { type TransportError } from '../../errors.js';
 import { type Admission } from './admission.js';
+import { Fifo } from './fifo.js';
 import { FlushTracker } from './flush-tracker.js';
 import { type FrameMaker } from './frame-maker.js';
 import { type PendingQueue } from './pending-queue.js';
@@ -16,9 +17,9 @@ export interface MessagePlaces<O extends SendOp> {
 
 /** How messages end: each exactly once, with its permits and memory given back and the flushes that wait for it told. */
 export class Outcomes<O extends SendOp> {
-  /** To tell, in order. */
-  readonly settlements: Settlement<O>[] = [];
-  readonly flushes = new FlushTracker();
+  /** To tell, in order; the driver takes them out one by one. */
+  readonly settlements = new Fifo<Settlement<O>>();
+  private readonly flushes = new FlushTracker();
 
   settled = 0;
   succeeded = 0;
@@ -30,6 +31,17 @@ export class Outcomes<O extends SendOp> {
     private readonly places: MessagePlaces<O>,
     private readonly actions: ProducerAction[],
   ) {}
+
+  get flushing(): boolean {
+    return this.flushes.active;
+  }
+
+  /** A flush over everything up to the ordinal `submitted`, as the caller sees it: what is not told yet is not settled. */
+  flush(submitted: number, token: unknown): void {
+    let error: TransportError | undefined;
+    for (const settlement of this.settlements) if (settlement.kind === 'failed') error ??= settlement.error;
+    this.flushes.add(submitted, submitted - this.settled, token, error);
+  }
 
   /** The receipt of the oldest frame came; the frame has left the queue. */
   stored(frame: SealedFrame<O>, ledgerId: number, entryId: number): void {
@@ -46,19 +58,21 @@ export class Outcomes<O extends SendOp> {
   }
 
   /**
-   * The receipt said -1:-1: deduplication dropped the frame. That is a success if an earlier copy of it can be what is
-   * stored, or if the caller gave the id.
+   * The receipt said -1:-1: deduplication dropped the frame. That is a success if an earlier copy of it is what is stored,
+   * or if the caller gave the id. After a refusal it is none: what came after the frame was stored, and for the broker
+   * everything with a smaller id is a duplicate then.
    */
   notStored(frame: SealedFrame<O>): void {
     if (frame.chunk !== undefined && frame.chunk.index < frame.chunk.count - 1) {
       frame.chunk.stored.push({ ledgerId: -1, entryId: -1 });
       return;
     }
-    const mayBeStored = frame.writes > 1 && !frame.refused;
+    const refused = frame.refusals > 0 || frame.doubtful;
     for (const op of frame.ops) {
       if (op === undefined) continue;
-      if (!mayBeStored && op.givenId === undefined) {
-        this.fail(op, deduplicatedError(this.topic, op.sequenceId));
+      if (refused || (frame.writes === 1 && op.givenId === undefined)) {
+        const error = deduplicatedError(this.topic, op.sequenceId, refused);
+        this.fail(op, frame.doubtful || frame.refusals < frame.writes - 1 ? ambiguous(error) : error);
         continue;
       }
       this.succeeded += 1;
@@ -77,7 +91,7 @@ export class Outcomes<O extends SendOp> {
       const [op] = frame.ops;
       for (const other of [...pending]) if (other.ops[0] === op) pending.remove(other);
     }
-    const outcome = frame.refused ? error : ambiguous(error);
+    const outcome = refusedAlways(frame) ? error : ambiguous(error);
     for (const op of frame.ops) if (op !== undefined) this.fail(op, outcome);
   }
 
@@ -86,7 +100,7 @@ export class Outcomes<O extends SendOp> {
     const { pending, maker, admission } = this.places;
     const written = ambiguous(error);
     for (const frame of pending.drain()) {
-      for (const op of frame.ops) if (op !== undefined) this.fail(op, frame.refused ? error : written);
+      for (const op of frame.ops) if (op !== undefined) this.fail(op, refusedAlways(frame) ? error : written);
     }
     for (const op of [...maker.openMessages(), ...admission.all()]) this.fail(op, error);
   }
@@ -144,4 +158,9 @@ export class Outcomes<O extends SendOp> {
     this.settled += 1;
     if (this.flushes.active) this.flushes.settled(op.ordinal, error);
   }
+}
+
+/** No write of it can have been stored. */
+function refusedAlways(frame: SealedFrame): boolean {
+  return frame.refusals === frame.writes;
 }

@@ -37,6 +37,15 @@ export class PendingQueue<O extends SendOp> {
     return this.frames.at(this.frames.length - 1) !== frame;
   }
 
+  /** All but `frame` may have been refused as well; until the broker has told all it has to tell of the link. */
+  doubtAllBut(frame: SealedFrame<O>): void {
+    for (const other of this.frames) if (other !== frame) other.doubtful = true;
+  }
+
+  clearDoubts(): void {
+    for (const frame of this.frames) frame.doubtful = false;
+  }
+
   remove(frame: SealedFrame<O>): void {
     if (this.frames.peek() === frame) this.frames.shift();
     else this.frames.remove(frame);

@@ -17,12 +17,11 @@ export function timeoutError(topic: string, timeoutMs: number, written: boolean)
   );
 }
 
-export function deduplicatedError(topic: string, sequenceId: number): TransportError {
-  return new TransportError(
-    'ERR_DEDUPLICATED',
-    `'${topic}' dropped message ${sequenceId} as a duplicate although it was sent for the first time: another producer ` +
-      'with this name has used the id',
-  );
+export function deduplicatedError(topic: string, sequenceId: number, refusedBefore: boolean): TransportError {
+  const why = refusedBefore
+    ? 'it was refused before, and later messages were stored meanwhile'
+    : 'it was sent for the first time: another producer with this name has used the id';
+  return new TransportError('ERR_DEDUPLICATED', `'${topic}' dropped message ${sequenceId} as a duplicate, but ${why}`);
 }
 
 /** The first link did not come up in time and no try has told why. */

@@ -35,6 +35,8 @@ export type LinkEvent =
   | { readonly kind: 'linkQueued'; readonly generation: number }
   | { readonly kind: 'linkFailed'; readonly generation: number; readonly error: TransportError }
   | { readonly kind: 'linkDown'; readonly generation: number; readonly error: TransportError }
+  /** The broker has answered our CLOSE_PRODUCER: it has told everything about the frames of that link. */
+  | { readonly kind: 'left'; readonly generation: number }
   | {
       readonly kind: 'brokerClose';
       readonly generation: number;

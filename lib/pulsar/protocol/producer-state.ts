@@ -1,25 +1,25 @@
 import { ClosedError, TransportError } from '../../errors.js';
-import { Admission } from './admission.js';
 import { Outcomes } from './outcomes.js';
-import { type FrameCodec, FrameMaker, type FrameMakerConfig, tooLarge } from './frame-maker.js';
+import { type Fifo } from './fifo.js';
+import { FrameFlow, type FrameFlowConfig } from './frame-flow.js';
+import { type FrameCodec, tooLarge } from './frame-maker.js';
 import { type MemoryBudget, type MemoryWaiter } from './memory-budget.js';
-import { PendingQueue } from './pending-queue.js';
 import { noAnswer, receiptMismatch } from './producer-errors.js';
-import { type LinkEvent, type LinkInfo, type ProducerAction, type ProducerInput } from './producer-events.js';
+import {
+  type DialHint,
+  type LinkEvent,
+  type LinkInfo,
+  type ProducerAction,
+  type ProducerInput,
+} from './producer-events.js';
 import { ProducerLink, type RetryBackoff } from './producer-link.js';
 import { type ProducerPhase } from './producer-table.js';
 import { OpState, type SealedFrame, type SendOp, type Settlement } from './send-op.js';
 import { BrokerError, failureKind, serverErrorRule } from './server-errors.js';
 
-export interface ProducerCoreConfig extends FrameMakerConfig {
-  /** For errors. */
-  readonly topic: string;
-  readonly maxPendingMessages: number;
-  readonly rejectWhenFull: boolean;
+export interface ProducerCoreConfig extends FrameFlowConfig {
   /** Milliseconds; 0 = none. */
   readonly sendTimeout: number;
-  /** Milliseconds that an open batch waits while other frames are under way. */
-  readonly batchDelay: number;
   readonly backoff: RetryBackoff;
 }
 
@@ -28,12 +28,9 @@ export interface ProducerCoreConfig extends FrameMakerConfig {
  * deadlines, then makes and writes frames. The driver afterwards drains `writes`, `actions` and `settlements`.
  */
 export class ProducerState<O extends SendOp> {
-  /** Frames to write on the current link, in order. */
-  readonly writes: SealedFrame<O>[] = [];
   readonly actions: ProducerAction[] = [];
 
   submitted = 0;
-  resentFrames = 0;
   lateReceipts = 0;
   staleEvents = 0;
   orderBroken = 0;
@@ -41,10 +38,8 @@ export class ProducerState<O extends SendOp> {
   readonly outcomes: Outcomes<O>;
 
   private readonly inbox: ProducerInput<O>[] = [];
-  private readonly pending = new PendingQueue<O>();
   private readonly link: ProducerLink;
-  private readonly admission: Admission<O>;
-  private readonly maker: FrameMaker<O>;
+  private readonly flow: FrameFlow<O>;
 
   // valid for one step
   private now = 0;
@@ -54,10 +49,8 @@ export class ProducerState<O extends SendOp> {
   private refusal: TransportError | undefined = undefined;
   private closeDeadline = Infinity;
   private createDeadline = Infinity;
-  private maxMessageSize = 0;
-  /** Seal the open batch in this step whatever is under way. */
-  private sealNow = false;
-  private batchDeadline = Infinity;
+  /** The link that was left because of a refusal, until the next one is up. */
+  private leftGeneration = -1;
   private nextExpiry = Infinity;
 
   constructor(
@@ -67,13 +60,8 @@ export class ProducerState<O extends SendOp> {
     waiter: MemoryWaiter,
   ) {
     this.link = new ProducerLink(config.backoff, this.actions);
-    this.admission = new Admission(config, budget, waiter);
-    this.maker = new FrameMaker(config, codec, {
-      frame: (frame) => this.write(frame),
-      failed: (op, error) => this.outcomes.fail(op, error),
-    });
-    const { pending, maker, admission } = this;
-    this.outcomes = new Outcomes(config.topic, { pending, maker, admission }, this.actions);
+    this.flow = new FrameFlow(config, codec, budget, waiter, (op, error) => this.outcomes.fail(op, error));
+    this.outcomes = new Outcomes(config.topic, this.flow, this.actions);
   }
 
   get phase(): ProducerPhase {
@@ -89,20 +77,27 @@ export class ProducerState<O extends SendOp> {
     return this.link.connects;
   }
   get pendingFrames(): number {
-    return this.pending.length;
+    return this.flow.pending.length;
   }
   /** Outcomes to tell, in order. */
-  get settlements(): Settlement<O>[] {
+  get settlements(): Fifo<Settlement<O>> {
     return this.outcomes.settlements;
   }
   get pendingMessages(): number {
-    return this.admission.permits;
+    return this.flow.admission.permits;
   }
   get pendingBytes(): number {
-    return this.admission.bytes;
+    return this.flow.admission.bytes;
   }
   get waitingMessages(): number {
-    return this.admission.waitingCount;
+    return this.flow.admission.waitingCount;
+  }
+  get resentFrames(): number {
+    return this.flow.resentFrames;
+  }
+  /** Frames to write on the current link, in order. */
+  get writes(): SealedFrame<O>[] {
+    return this.flow.writes;
   }
   get hasInput(): boolean {
     return this.inbox.length > 0;
@@ -124,7 +119,7 @@ export class ProducerState<O extends SendOp> {
   }
 
   flush(token: unknown): void {
-    this.outcomes.flushes.add(this.submitted, this.submitted - this.outcomes.settled, token);
+    this.outcomes.flush(this.submitted, token);
     this.inbox.push({ kind: 'flush' });
   }
 
@@ -150,7 +145,13 @@ export class ProducerState<O extends SendOp> {
 
   /** When `step()` must be called at the latest, on the clock of `now`; Infinity = no need. */
   nextDeadline(): number {
-    return Math.min(this.link.dialAt, this.batchDeadline, this.nextExpiry, this.closeDeadline, this.createDeadline);
+    return Math.min(
+      this.link.dialAt,
+      this.flow.batchDeadline,
+      this.nextExpiry,
+      this.closeDeadline,
+      this.createDeadline,
+    );
   }
 
   /**
@@ -162,7 +163,7 @@ export class ProducerState<O extends SendOp> {
     this.now = now;
     this.random = random;
     const { inbox } = this;
-    for (let index = 0; index < inbox.length; index++) this.take(inbox[index]!);
+    for (let index = 0; index < inbox.length; index++) this.take(inbox[index]);
     inbox.length = 0;
     this.deadlines();
     this.pump(wallTime);
@@ -182,7 +183,7 @@ export class ProducerState<O extends SendOp> {
           new TransportError('ERR_ABORTED', 'The send was cancelled before it was written'),
         );
       case 'flush':
-        this.sealNow = true;
+        this.flow.seal();
         return;
       case 'wake':
         return;
@@ -194,7 +195,7 @@ export class ProducerState<O extends SendOp> {
         if (this.phase === 'closed') return;
         this.closeDeadline = Math.min(this.closeDeadline, input.deadline);
         this.refusal ??= new ClosedError(`The producer of '${this.config.topic}' is closed`);
-        this.sealNow = true;
+        this.flow.seal();
         return;
       case 'linkUp':
         if (this.isCurrent(input.generation) && !this.link.ready) this.takeLinkUp(input.info);
@@ -207,15 +208,19 @@ export class ProducerState<O extends SendOp> {
         if (this.isCurrent(input.generation)) this.takeFailure(input.error);
         return;
       case 'linkDown':
-        if (this.isCurrent(input.generation)) this.link.down('lost', input.error, this.now, this.random);
+        if (this.isCurrent(input.generation)) this.down('lost', input.error);
         return;
       case 'brokerClose':
         if (this.isCurrent(input.generation)) {
-          this.link.down('lost', input.error, this.now, this.random, input.hint);
+          this.down('lost', input.error, input.hint);
         }
         return;
       case 'sendError':
-        if (this.isCurrent(input.generation)) this.takeSendError(input.sequenceId, input.code, input.message);
+        if (input.generation === this.leftGeneration) this.takeLateSendError(input.sequenceId);
+        else if (this.isCurrent(input.generation)) this.takeSendError(input.sequenceId, input.code, input.message);
+        return;
+      case 'left':
+        if (input.generation === this.leftGeneration) this.flow.pending.clearDoubts();
         return;
     }
   }
@@ -229,7 +234,7 @@ export class ProducerState<O extends SendOp> {
   private takeSend(op: O): void {
     if (op.state !== OpState.submitted) return;
     if (this.refusal !== undefined) return this.outcomes.fail(op, this.refusal);
-    const error = op.problem ?? this.admission.enter(op);
+    const error = op.problem ?? this.flow.admission.enter(op);
     if (error !== undefined) return this.outcomes.fail(op, error);
     if (this.config.sendTimeout > 0) {
       this.nextExpiry = Math.min(this.nextExpiry, op.submittedAt + this.config.sendTimeout);
@@ -237,24 +242,22 @@ export class ProducerState<O extends SendOp> {
   }
 
   private takeLinkUp(info: LinkInfo): void {
-    this.maxMessageSize = info.maxMessageSize;
     this.createDeadline = Infinity;
-    this.maker.linkUp(info);
-    this.admission.linkUp(info.maxMessageSize);
+    this.leftGeneration = -1;
     // Resending and becoming ready are one step: nothing new can come between them.
-    for (const frame of [...this.pending]) {
-      if (frame.ops[0]?.state === OpState.settled) continue;
-      if (frame.bodySize > this.maxMessageSize)
-        this.outcomes.failFrame(frame, tooLarge(frame.bodySize, this.maxMessageSize));
-      else this.writeAgain(frame);
-    }
+    this.flow.linkUp(info, (frame, limit) => this.outcomes.failFrame(frame, tooLarge(frame.bodySize, limit)));
     this.link.up(this.now);
+  }
+
+  private down(cause: 'lost' | 'restart' | 'failed', error: TransportError, hint?: DialHint): void {
+    this.flow.linkDown();
+    this.link.down(cause, error, this.now, this.random, hint);
   }
 
   private takeFailure(error: TransportError): void {
     const kind = failureKind(error);
     if (kind === 'terminal') return this.terminate(error);
-    this.link.down('failed', error, this.now, this.random);
+    this.down('failed', error);
     if (kind === 'failPending' && this.link.everUp) this.outcomes.failAll(error);
   }
 
@@ -264,7 +267,7 @@ export class ProducerState<O extends SendOp> {
     readonly ledgerId: number;
     readonly entryId: number;
   }): void {
-    const frame = this.pending.head;
+    const frame = this.flow.pending.head;
     if (!this.link.ready || frame === undefined || receipt.sequenceId < frame.sequenceId) {
       this.lateReceipts += 1;
       return;
@@ -277,19 +280,19 @@ export class ProducerState<O extends SendOp> {
       return this.restart('disconnect', receiptMismatch(this.config.topic, receipt, frame));
     }
     this.link.receiptSeen();
-    this.pending.shift();
+    this.flow.pending.shift();
     if (receipt.ledgerId === -1 && receipt.entryId === -1) return this.outcomes.notStored(frame);
     this.outcomes.stored(frame, receipt.ledgerId, receipt.entryId);
   }
 
   private takeSendError(sequenceId: number, code: number, message: string): void {
     const error = new BrokerError(`SEND ${sequenceId} to '${this.config.topic}'`, code, message);
-    const frame = this.pending.find(sequenceId);
+    const frame = this.flow.pending.find(sequenceId);
     if (frame === undefined || !this.link.ready) {
       this.lateReceipts += 1;
       return;
     }
-    frame.refused = true;
+    frame.refusals += 1;
     const rule = serverErrorRule(code);
     switch (rule.send) {
       case 'item':
@@ -297,22 +300,30 @@ export class ProducerState<O extends SendOp> {
       case 'terminal':
         return this.terminate(error);
       case 'restart':
-      case 'disconnect':
-        if (this.pending.hasAfter(frame)) {
+        if (this.flow.pending.hasAfter(frame)) {
           this.orderBroken += 1;
           this.actions.push({ kind: 'orderBroken', sequenceId: frame.sequenceId, error });
         }
-        return this.restart(rule.send === 'restart' ? 'closeProducer' : 'disconnect', error);
+        this.leftGeneration = this.generation;
+        this.flow.pending.doubtAllBut(frame);
+        return this.restart('closeProducer', error);
     }
+  }
+
+  /** The link was left because of another frame: this one is only marked. */
+  private takeLateSendError(sequenceId: number): void {
+    const frame = this.flow.pending.find(sequenceId);
+    if (frame !== undefined) frame.refusals += 1;
   }
 
   /** Leaves the link and opens the producer again; all pending frames will be sent once more. */
   private restart(how: 'closeProducer' | 'disconnect', error: TransportError): void {
     this.actions.push({ kind: 'leave', generation: this.generation, how });
-    this.link.down('restart', error, this.now, this.random);
+    this.down('restart', error);
   }
 
   private terminate(error: TransportError): void {
+    this.flow.linkDown();
     this.link.end('terminate');
     this.refusal = error;
     this.createDeadline = Infinity;
@@ -335,52 +346,27 @@ export class ProducerState<O extends SendOp> {
     if (now >= this.link.dialAt) this.link.dial('elapsed');
   }
 
-  /** Admits, makes frames, writes. The only place where frames are made, after all inputs of the step were taken. */
   private pump(wallTime: number): void {
-    if (this.phase === 'closed' || this.phase === 'terminated') return;
-    const { admission, maker } = this;
-    if (!this.link.everUp) return;
-    admission.admit();
-    if (!this.link.ready) {
-      this.batchDeadline = Infinity;
-      return;
-    }
-    for (let op = admission.nextAccepted(); op !== undefined; op = admission.nextAccepted()) {
-      maker.add(op, wallTime);
-    }
-    if (maker.openCount === 0) {
-      this.batchDeadline = Infinity;
-    } else if (this.sealNow || this.pending.length === 0 || this.now >= this.batchDeadline) {
-      // An idle link gains nothing by waiting; a busy one fills the batch meanwhile.
-      maker.seal(wallTime);
-      this.batchDeadline = Infinity;
-    } else if (this.batchDeadline === Infinity) {
-      this.batchDeadline = this.now + this.config.batchDelay;
-    }
-    // Whoever waits for a permit was submitted before the flush as well: it must not sit in an open batch later.
-    this.sealNow = this.sealNow && (this.outcomes.flushes.active || this.draining);
+    const { flow, outcomes, link } = this;
+    if (this.phase === 'closed' || this.phase === 'terminated' || !link.everUp) return;
+    if (!link.ready) return flow.wait();
+    let settled: number;
+    do {
+      settled = outcomes.settled;
+      flow.pump(this.now, wallTime);
+      // What could not be encoded has given its permit back: somebody may wait for it.
+    } while (outcomes.settled !== settled && flow.admission.waitingCount > 0);
+    flow.pumped(outcomes.flushing || this.draining);
   }
 
   private finish(): void {
     this.outcomes.tellFlushes();
     if (this.draining && this.phase !== 'closed' && this.outcomes.settled === this.submitted) {
       this.link.end('close');
-      this.admission.end();
+      this.flow.admission.end();
       this.closeDeadline = Infinity;
       this.createDeadline = Infinity;
       this.actions.push({ kind: 'closed' });
     }
-  }
-
-  private write(frame: SealedFrame<O>): void {
-    this.pending.push(frame);
-    frame.writes = 1;
-    this.writes.push(frame);
-  }
-
-  private writeAgain(frame: SealedFrame<O>): void {
-    frame.writes += 1;
-    this.resentFrames += 1;
-    this.writes.push(frame);
   }
 }

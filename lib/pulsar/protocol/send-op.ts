@@ -72,8 +72,10 @@ export interface SealedFrame<O extends SendOp = SendOp> {
   live: number;
   /** Connections it was written on. */
   writes: number;
-  /** The broker refused it at least once, so it was not stored then. */
-  refused: boolean;
+  /** Connections on which the broker refused it, so that it was not stored by that write. */
+  refusals: number;
+  /** The link was left because of a refusal, and it is not known whether this frame was refused too. */
+  doubtful: boolean;
 }
 
 export interface ChunkPlace {

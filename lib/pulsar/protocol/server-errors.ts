@@ -8,12 +8,12 @@ import { AuthenticationError, type ErrorCode, TransportError } from '../../error
  * - `failPending`: as `retry`, but what is pending fails now, because the broker asks for that.
  *
  * `send` is the meaning in a SEND_ERROR, which concerns one frame: `item` fails that frame alone; `restart` opens the
- * producer again and sends all pending frames once more; `disconnect` does so on a new connection.
+ * producer again and sends all pending frames once more.
  */
 export interface ServerErrorRule {
   readonly name: string;
   readonly request: 'terminal' | 'retry' | 'failPending';
-  readonly send: 'terminal' | 'item' | 'restart' | 'disconnect';
+  readonly send: 'terminal' | 'item' | 'restart';
   readonly code: ErrorCode;
 }
 
@@ -28,7 +28,7 @@ export const SERVER_ERRORS = {
   6: { name: 'ServiceNotReady', request: 'retry', send: 'restart', code: 'ERR_BROKER' },
   7: { name: 'ProducerBlockedQuotaExceededError', request: 'retry', send: 'restart', code: 'ERR_BROKER' },
   8: { name: 'ProducerBlockedQuotaExceededException', request: 'failPending', send: 'restart', code: 'ERR_BROKER' },
-  9: { name: 'ChecksumError', request: 'retry', send: 'disconnect', code: 'ERR_BROKER' },
+  9: { name: 'ChecksumError', request: 'retry', send: 'restart', code: 'ERR_BROKER' },
   10: { name: 'UnsupportedVersionError', request: 'terminal', send: 'terminal', code: 'ERR_NOT_SUPPORTED' },
   11: { name: 'TopicNotFound', request: 'terminal', send: 'restart', code: 'ERR_TOPIC' },
   12: { name: 'SubscriptionNotFound', request: 'terminal', send: 'restart', code: 'ERR_BROKER' },
