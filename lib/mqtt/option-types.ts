@@ -56,7 +56,11 @@ export interface MqttClientOptions {
   strictResends?: boolean;
   /** Close with 0x93 at the first message over the Receive Maximum. Default false: tolerated up to `overrunLimit`. */
   strictReceiveMaximum?: boolean;
-  /** Unacknowledged messages at which the link is closed with the session kept. Default max(1,000, 8 * receiveMaximum). */
+  /**
+   * Unacknowledged messages held at which the link is closed with the session kept. Default 65,535: reading pauses long
+   * before, unless an answer of the broker is awaited, and mosquitto 2.0.11 sends a whole backlog before a SUBACK. A smaller
+   * one than the backlog keeps such a session from ever resuming.
+   */
   overrunLimit?: number;
   /** Recognise redelivered copies without DUP on a resumed session, for brokers that do not set it (aedes). Default false. */
   bindWithoutDup?: boolean;

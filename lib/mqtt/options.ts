@@ -175,7 +175,7 @@ export function parseMqttClientOptions(input: MqttClientOptions = {}, path = 'mq
     topicAliases: input.topicAliases ?? true,
     strictResends: input.strictResends ?? false,
     strictReceiveMaximum: input.strictReceiveMaximum ?? false,
-    overrunLimit: input.overrunLimit ?? Math.min(65_535, Math.max(1000, 8 * receiveMaximum)),
+    overrunLimit: input.overrunLimit ?? 65_535,
     bindWithoutDup: input.bindWithoutDup ?? false,
     keepAlive: input.keepAlive ?? 30,
     pingTimeout: input.pingTimeout,

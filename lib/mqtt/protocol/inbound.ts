@@ -51,9 +51,13 @@ export class Inbound implements AcknowledgementSink {
     return this.core.version === 5 ? used > this.core.config.receiveMaximum : used >= this.core.config.receiveMaximum;
   }
 
-  /** A PUBREL is due. */
+  /**
+   * A PUBREL is due, and reading on is the only way to make room. While the deliveries that we have to acknowledge fill the
+   * window by themselves it is not: their acknowledgements make room, and behind the PUBREL a broker that overruns the
+   * window (mosquitto 2.0.11) has thousands of messages.
+   */
   get awaitsRelease(): boolean {
-    return this.receivedHere.size > 0;
+    return this.receivedHere.size > 0 && this.bound.size < this.core.config.receiveMaximum;
   }
 
   get hasAcknowledgements(): boolean {
@@ -176,9 +180,10 @@ export class Inbound implements AcknowledgementSink {
       }
       this.core.warnOnce('overrun', `The server overruns the Receive Maximum of ${config.receiveMaximum}; tolerated`);
     }
-    if (used >= config.overrunLimit) {
+    // QoS 2 messages that wait for PUBREL are identifiers alone: they take no memory to speak of.
+    if (this.bound.size >= config.overrunLimit) {
       throw new RemoteProtocolError(
-        `${used} unacknowledged messages reached the overrunLimit; the link is closed, the session stays`,
+        `${this.bound.size} unacknowledged messages reached the overrunLimit; the link is closed, the session stays`,
         RECEIVE_MAXIMUM_EXCEEDED,
       );
     }

@@ -1,12 +1,11 @@
 import { OptionsError } from '../../../lib/errors.js';
-import { type MqttClientOptions } from '../../../lib/mqtt/index.js';
 import { parseMqttClientOptions } from '../../../lib/mqtt/options.js';
 import { parseMqttUrl } from '../../../lib/mqtt/endpoint-url.js';
 import { allowedReference } from '../../../lib/mqtt/server-reference.js';
 
 function failure(options: object): OptionsError {
   try {
-    parseMqttClientOptions(options as MqttClientOptions);
+    parseMqttClientOptions(options);
   } catch (error) {
     if (error instanceof OptionsError) return error;
     throw error;
@@ -21,7 +20,7 @@ it('has the documented defaults', () => {
     sessionExpiry: 86_400,
     cleanStart: false,
     receiveMaximum: 128,
-    overrunLimit: 1024,
+    overrunLimit: 65_535,
     keepAlive: 30,
     connectTimeout: 10_000,
     reconnect: { initial: 100, max: 30_000, factor: 2 },
