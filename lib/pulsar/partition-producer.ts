@@ -167,7 +167,7 @@ export class PartitionProducer {
     const { writes } = this.core;
     if (writes.length === 0) return;
     const connection = this.link?.connection;
-    for (let index = 0; index < writes.length; index++) connection?.write(writes[index]!.bytes);
+    for (let index = 0; index < writes.length; index++) connection?.write(writes[index].bytes);
     writes.length = 0;
   }
 
