@@ -50,7 +50,6 @@ export class MqttClient {
   private readonly session: MqttSession;
   private readonly driver: SessionDriver;
   private readonly monitor: ClientMonitor;
-  private restoring: Promise<void> | undefined;
   private connecting: Waiter<ConnectResult>[] = [];
   private closing: Promise<void> | undefined;
   private onEnded: (() => void) | undefined;
@@ -85,18 +84,13 @@ export class MqttClient {
     if (this.session.online && result !== undefined) return Promise.resolve(result);
     const connected = new Promise<ConnectResult>((resolve, reject) => this.connecting.push({ resolve, reject }));
     if (this.monitor.state === 'idle' || this.monitor.state === 'failed') this.monitor.setState('connecting');
-    const { store } = this.options;
-    if (store === undefined) this.begin();
-    else {
-      this.restoring ??= store.load(this.session.clientId).then((stored) => this.session.restore(stored));
-      this.restoring.then(
+    const restored = this.driver.restore();
+    if (restored === undefined) this.begin();
+    else
+      restored.then(
         () => this.begin(),
-        (error: unknown) => {
-          this.restoring = undefined;
-          this.rejectConnecting(new ConnectionError('The session store could not be loaded', { cause: error }));
-        },
+        (error: Error) => this.rejectConnecting(error),
       );
-    }
     return connected;
   }
 
@@ -265,6 +259,7 @@ export class MqttClient {
     else leave();
     await ended;
     clock.clearTimer(timer);
+    await this.driver.stored();
     await store?.close().catch((error: unknown) => this.monitor.failed(error));
   }
 

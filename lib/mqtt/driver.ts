@@ -22,8 +22,9 @@ export class SessionDriver {
 
   private dispatching = false;
   private flushPlanned = false;
-  /** Bytes that wait for the session store; null = none wait. */
+  /** The session store is at work: the bytes that depend on it wait. */
   private storing: Promise<void> | undefined;
+  private restoring: Promise<void> | undefined;
   private timer: TimerHandle | undefined;
   private timerAt = Infinity;
 
@@ -92,39 +93,58 @@ export class SessionDriver {
 
   private readonly flush = (): void => {
     this.flushPlanned = false;
-    if (this.session.hasChanges || this.storing !== undefined) this.store();
-    else this.writeOut();
+    // What is being stored goes first.
+    if (this.storing !== undefined) return;
+    const bytes = this.session.takeBytes(this.now());
+    if (this.session.hasChanges) this.storing = this.store(bytes, this.connection);
+    else this.write(bytes, this.connection);
     this.run();
   };
 
-  private writeOut(): void {
-    const bytes = this.session.takeBytes(this.now());
-    const ending = this.endRequested;
-    // Also without a connection: a request that stays would plan one flush after another for ever.
-    this.endRequested = false;
-    if (this.connection === undefined) return;
-    if (bytes.length > 0 && !this.connection.write(bytes)) this.session.setWritable(false, this.now());
-    if (ending) this.connection.end();
+  /** @param connection for which the bytes were made: they mean nothing on another one */
+  private write(bytes: readonly Buffer[], connection: MqttConnection | undefined): void {
+    if (connection === undefined || connection !== this.connection) return;
+    if (bytes.length > 0 && !connection.write(bytes)) this.session.setWritable(false, this.now());
+    if (this.endRequested && !this.session.hasBytes) {
+      this.endRequested = false;
+      connection.end();
+    }
   }
 
-  /** What depends on a change of the session is written after the store has it; one batch at a time. */
-  private store(): void {
-    if (this.storing !== undefined) return;
+  /** The bytes leave when the changes they tell of are durable; everything after them waits. */
+  private async store(bytes: readonly Buffer[], connection: MqttConnection | undefined): Promise<void> {
+    try {
+      await this.options.store?.apply(this.session.clientId, this.session.takeChanges());
+      this.storing = undefined;
+      this.write(bytes, connection);
+    } catch (error) {
+      this.storing = undefined;
+      // Going on would break what the store is there for.
+      this.failed(new TransportError('ERR_SESSION', 'The session store failed', { cause: error }));
+      this.session.close({ reasonCode: 0x80 }, this.now());
+      this.drop(new TransportError('ERR_SESSION', 'The session store failed', { cause: error }));
+    }
+    this.run();
+  }
+
+  /** Loads what an earlier process left, once; undefined where there is no store. */
+  restore(): Promise<void> | undefined {
     const { store } = this.options;
-    if (store === undefined) return;
-    const batch = this.session.takeChanges();
-    this.storing = store.apply(this.session.clientId, batch).then(
-      () => {
-        this.storing = undefined;
-        if (this.session.hasChanges) this.store();
-        else this.writeOut();
-        this.run();
-      },
+    if (store === undefined) return undefined;
+    this.restoring ??= store.load(this.session.clientId).then(
+      (stored) => this.session.restore(stored),
       (error: unknown) => {
-        this.storing = undefined;
-        this.failed(new TransportError('ERR_SESSION', 'The session store failed', { cause: error }));
+        this.restoring = undefined;
+        if (isTransportError(error)) throw error;
+        throw new TransportError('ERR_SESSION', 'The session store could not be loaded', { cause: error });
       },
     );
+    return this.restoring;
+  }
+
+  /** Resolves when nothing is being stored any more. */
+  async stored(): Promise<void> {
+    while (this.storing !== undefined) await this.storing;
   }
 
   private dial(server: number): void {

@@ -10,6 +10,7 @@ export {
   type WillOptions,
 } from './option-types.js';
 export { parseMqttClientOptions } from './options.js';
+export { LevelSessionStore, type LevelSessionStoreOptions } from './level-session-store.js';
 export { assertGranted } from './grants.js';
 export {
   type CloseOptions,

@@ -43,6 +43,7 @@ export function sessionConfig(options: ResolvedMqttClientOptions, clientId: stri
     onSessionLost: options.onSessionLost,
     publishQueue: options.publishQueue,
     persistent: options.store !== undefined,
+    firstSequence: options.store === undefined ? 1 : Math.floor(clock.wallTime() * 1000),
     wallClockOffset: clock.wallTime() - clock.now(),
   };
 }

@@ -51,6 +51,8 @@ export interface SessionConfig {
   };
   /** Changes of the session are recorded for a store. */
   readonly persistent: boolean;
+  /** The number of the first publish: above all that an earlier process gave. */
+  readonly firstSequence: number;
   /** Added to `now` it gives milliseconds since the epoch. */
   readonly wallClockOffset: number;
 }

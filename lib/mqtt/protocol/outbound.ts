@@ -1,10 +1,4 @@
-import {
-  ClosedError,
-  ConnectionError,
-  LocalProtocolError,
-  MessageTooLargeError,
-  TransportError,
-} from '../../errors.js';
+import { ConnectionError, LocalProtocolError, MessageTooLargeError, TransportError } from '../../errors.js';
 import { type AckPacket, type Properties } from '../codec/packets.js';
 import { encodePublish } from '../codec/publish.js';
 import { toLocalError } from './connect.js';
@@ -13,6 +7,7 @@ import { Deque } from './deque.js';
 import { OutboundPublish } from './outbound-publish.js';
 import { PublishQueue } from './publish-queue.js';
 import {
+  closedPublish,
   fromStored,
   PUBLISH_SUCCESS,
   refusedPublish,
@@ -37,7 +32,7 @@ export class Outbound {
   private readonly sent = new Map<number, OutboundPublish>();
   /** PUBREL is out, in the order of the PUBRECs [MQTT-4.6.0-4]. */
   private readonly released = new Map<number, OutboundPublish>();
-  private nextSequence = 1;
+  private nextSequence: number;
 
   // valid for one connection
   private online = false;
@@ -50,6 +45,7 @@ export class Outbound {
 
   constructor(private readonly core: SessionCore) {
     this.queue = new PublishQueue(core.config.publishQueue);
+    this.nextSequence = core.config.firstSequence;
   }
 
   /** Publishes not settled. */
@@ -367,6 +363,7 @@ export class Outbound {
 
   /** What an earlier process left, in its order. */
   restore(stored: StoredSession): void {
+    const later = this.queue.takeAll();
     const released = new Map<number, OutboundPublish>();
     for (const entry of stored.publishes) {
       const publish = fromStored(entry, this.core.config.wallClockOffset);
@@ -381,6 +378,7 @@ export class Outbound {
       const publish = released.get(sequence);
       if (publish !== undefined) this.released.set(publish.packetId, publish);
     }
+    for (const publish of later) this.queue.push(publish);
   }
 
   /** Settles everything; what was written may be at the broker. */
@@ -389,7 +387,7 @@ export class Outbound {
     for (const publish of all) {
       this.release(publish);
       publish.stage = 'settled';
-      publish.error = new ClosedError(`Publish to '${publish.topic}': ${reason}`, { ambiguous: publish.written });
+      publish.error = closedPublish(publish, reason, this.core.config.persistent);
       this.core.outbox.emit(publish);
     }
     this.resend.clear();

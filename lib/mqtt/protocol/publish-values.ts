@@ -1,4 +1,4 @@
-import { PublishError, SessionError, TimeoutError, TransportError } from '../../errors.js';
+import { ClosedError, PublishError, SessionError, TimeoutError, TransportError } from '../../errors.js';
 import { type AckPacket, type Properties } from '../codec/packets.js';
 import { reasonName } from '../codec/reason-codes.js';
 import { OutboundPublish } from './outbound-publish.js';
@@ -59,6 +59,14 @@ export function withRemainingExpiry(publish: OutboundPublish, again: boolean, no
 export function queueFull(topic: string, why: string): TransportError {
   return new TransportError('ERR_QUEUE_FULL', `Publish to '${topic}': the publish queue is full: ${why}`, {
     retriable: true,
+  });
+}
+
+/** @param stored there is a session store, which sends it when the session goes on */
+export function closedPublish(publish: OutboundPublish, reason: string, stored: boolean): ClosedError {
+  const kept = stored && publish.qos > 0;
+  return new ClosedError(`Publish to '${publish.topic}': ${reason}${kept ? '; the session store keeps it' : ''}`, {
+    ambiguous: publish.written || kept,
   });
 }
 

@@ -39,6 +39,10 @@ export class Subscriptions {
   private readonly wanted = new Map<string, Subscription>();
   /** What the server's session holds, as far as this client (or its store) knows. */
   private readonly granted = new Map<string, Subscription>();
+  /** The part of `granted` that a store brought and nobody has asked for in this process. */
+  private readonly inherited = new Set<string>();
+  /** Granted with a lower QoS than asked for: not worth keeping. */
+  private readonly lowered = new Set<string>();
   /** Not sent on this connection, in the order of the calls. */
   private queue: Part[] = [];
 
@@ -116,6 +120,7 @@ export class Subscriptions {
     this.resumed = sessionPresent;
     if (!sessionPresent) {
       this.granted.clear();
+      this.inherited.clear();
       const obsolete = this.queue.filter(isUnsubscribe);
       this.queue = this.queue.filter(isSubscribe);
       for (const part of obsolete) this.unsubscribed(part, NO_SUBSCRIPTION_EXISTED);
@@ -147,6 +152,7 @@ export class Subscriptions {
   /** Sends what waits, in batches, while packet identifiers last. */
   pump(now: number): void {
     if (!this.online) return;
+    if (this.inherited.size > 0) this.grantInherited();
     while (this.queue.length > 0) {
       const packetId = this.core.ids.take();
       if (packetId === 0) return;
@@ -156,6 +162,25 @@ export class Subscriptions {
       const deadline = now + this.core.config.subscribeTimeout;
       this.pending.set(packetId, { packetId, kind, parts, deadline, timedOut: false });
     }
+  }
+
+  /** The resumed session has what an earlier process was granted: a SUBSCRIBE would only repeat retained messages. */
+  private grantInherited(): void {
+    this.queue = this.queue.filter((part) => {
+      if (!isSubscribe(part)) return true;
+      const request = requestOf(part);
+      const known =
+        this.inherited.delete(request.filter) && sameSubscription(this.granted.get(request.filter), request);
+      if (known) this.fulfil(part, { filter: request.filter, requestedQos: request.qos, reasonCode: request.qos });
+      return !known;
+    });
+  }
+
+  private fulfil(part: Part<SubscribeJob>, grant: SubscriptionGrant): void {
+    const { job, index } = part;
+    job.grants[index] = grant;
+    job.remaining -= 1;
+    if (job.remaining === 0 && job.error === undefined) this.core.outbox.emit(job);
   }
 
   private encode(packetId: number, parts: readonly Part[]): Buffer {
@@ -229,9 +254,7 @@ export class Subscriptions {
       };
       this.answered(request, reasonCode, part.job.token === undefined);
       if (part.job.token === undefined && (reasonCode >= 0x80 || reasonCode < request.qos)) refused.push(grant);
-      part.job.grants[part.index] = grant;
-      part.job.remaining -= 1;
-      if (part.job.remaining === 0 && part.job.error === undefined) this.core.outbox.emit(part.job);
+      this.fulfil(part, grant);
     });
     if (refused.length > 0) this.core.outbox.emit({ kind: 'resubscribeRefused', grants: refused });
     this.recordFilters();
@@ -240,6 +263,8 @@ export class Subscriptions {
 
   /** A refused filter of a renewal stays wanted: it is tried again on the next connection. */
   private answered(request: Subscription, reasonCode: number, renewal: boolean): void {
+    this.lowered.delete(request.filter);
+    if (reasonCode < request.qos) this.lowered.add(request.filter);
     if (reasonCode < 0x80) this.granted.set(request.filter, request);
     else {
       this.granted.delete(request.filter);
@@ -291,12 +316,17 @@ export class Subscriptions {
   }
 
   private recordFilters(): void {
-    if (this.core.config.persistent) this.core.record({ type: 'putFilters', filters: [...this.granted.values()] });
+    if (!this.core.config.persistent) return;
+    const filters = [...this.granted.values()].filter(({ filter }) => !this.lowered.has(filter));
+    this.core.record({ type: 'putFilters', filters });
   }
 
   /** What the broker has granted to an earlier process. */
   restore(filters: readonly Subscription[]): void {
-    for (const filter of filters) this.granted.set(filter.filter, filter);
+    for (const subscription of filters) {
+      this.granted.set(subscription.filter, subscription);
+      this.inherited.add(subscription.filter);
+    }
   }
 
   nextDeadline(): number | undefined {

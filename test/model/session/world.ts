@@ -437,6 +437,7 @@ function modelConfig(version: 4 | 5, random: SeededRandom, setsDup: boolean): Se
       offlineQos0: random.chance(0.5),
     },
     persistent: false,
+    firstSequence: 1,
     wallClockOffset: 0,
   };
 }
