@@ -76,7 +76,6 @@ const strategy = new MqttServerStrategy({
   concurrency: config.concurrency,
   receiveMaximum: config.receiveMaximum,
   redeliverAfter: config.redeliverAfterMs,
-  overrunLimit: 65_535,
   qos: 2,
   ...(deadLetters === undefined
     ? {}
@@ -95,9 +94,7 @@ process.on('message', (request: AppRequest) => void answer(request));
 // The handlers that fail on purpose would fill the log.
 Logger.overrideLogger(process.env['APP_LOG'] === undefined ? ['fatal'] : ['fatal', 'error', 'warn', 'log']);
 const app: INestMicroservice = await NestFactory.createMicroservice(AppModule, { strategy });
-strategy.on('status', (status: unknown) => {
-  report({ kind: 'status', status: typeof status === 'string' ? status : JSON.stringify(status) });
-});
+strategy.status.subscribe((status) => report({ kind: 'status', status }));
 await app.listen();
 let most = 0;
 const sampling = setInterval(() => {

@@ -22,7 +22,7 @@ const DEAD_LETTERS = 'persistent://public/default/end-to-end-dead-letters';
 const CONCURRENCY = 64;
 const RECEIVE_MAXIMUM = 128;
 /** The product's bound for brokers that send more than the Receive Maximum (`overrunLimit`). */
-const OVERRUN_LIMIT = Math.max(1000, 8 * RECEIVE_MAXIMUM);
+const OVERRUN_LIMIT = 65_535;
 const POISON = 77;
 
 /**
@@ -64,7 +64,14 @@ async function mainRun(
   const faults = { kills: 0, runningAtKill: 0, unloads: 0, pulsarDownMs: 0 };
 
   let maxHeld = 0;
+  const started = Date.now();
+  const phase = (name: string): void => {
+    const seconds = ((Date.now() - started) / 1000).toFixed(1).padStart(6);
+    const counts = `accepted ${devices.accepted.size}, acknowledged ${evidence.acknowledged.size}`;
+    console.log(`${seconds} s  ${name.padEnd(28)} ${counts}, receipts ${evidence.receipted.size}`);
+  };
   const kill = async (): Promise<void> => {
+    phase('SIGKILL');
     await untilDone(
       'a running handler',
       () => app.handlers.running > 0,
@@ -96,22 +103,26 @@ async function mainRun(
   await unloadFor(share * (0.12 + 0.06 * random()));
   await kill();
   await unloadFor(share * 0.1);
+  phase('Pulsar down');
   const down = Date.now();
   await pulsar.stop();
   await sleep(Math.max(0, share / 4 - (Date.now() - down)));
   await pulsar.launch();
   faults.pulsarDownMs = Date.now() - down;
+  phase('Pulsar up');
   await unloadFor(share * (0.12 + 0.06 * random()));
   await kill();
   await sleep(share * 0.05);
   const heapBefore = await app.heap();
   await publishing;
+  phase('everything published');
   mqttWire.proxy.stopCutting();
   await devices.settled();
   const acknowledged = (): boolean => [...devices.accepted].every((id) => evidence.acknowledged.has(id));
   await untilDone('messages', acknowledged, () => evidence.acknowledged.size + evidence.receipted.size, 45_000).catch(
     (error: Error) => violations.push(error.message),
   );
+  phase('drained');
   const heapGrowth = (await app.heap()) - heapBefore;
   await app.close().catch((error: Error) => violations.push(error.message));
   maxHeld = Math.max(maxHeld, app.maxHeld);
