@@ -62,10 +62,9 @@ export class Shutdown {
       host.logger.warn(
         `Closing with ${left} unfinished deliveries after ${timeout} ms: they are not acknowledged, the broker sends them again`,
       );
-      host.abortRunning(
-        new TransportError('ERR_ABORTED', `The app closes and shutdownTimeout (${timeout} ms) is over`),
-      );
     }
+    // Also streams that go on after their request was acknowledged.
+    host.abortRunning(new TransportError('ERR_ABORTED', `The app closes and shutdownTimeout (${timeout} ms) is over`));
     host.stopTimers();
     await host.client.close();
   }

@@ -42,7 +42,7 @@ it('C59: a poison message runs as often as allowed, goes to the dead-letter topi
   const poison = runs.filter(({ payload }) => payload.startsWith('poison'));
   expect(poison).toHaveLength(3);
   const [letter] = pulsar.topic('persistent://public/default/dead').messages;
-  expect(Buffer.from(letter.payload)).toEqual(Buffer.from('poison \xff', 'latin1'));
+  expect(Buffer.from(letter.payload as Uint8Array)).toEqual(Buffer.from('poison \xff', 'latin1'));
   expect(letter.properties).toMatchObject({
     device: 'd1',
     'dead-letter-topic': 't',
