@@ -39,7 +39,7 @@ class Handlers {
     calls.push({ data: data.map(String), topics: [] });
     if (calls.length === 1) throw new Error('first time');
   }
-  @MqttEvent('slow', { batch: { size: 2, delay: 10 }, handlerTimeout: 60, failure: { then: 'discard' } })
+  @MqttEvent('slow', { batch: { size: 2, delay: 5_000 }, handlerTimeout: 60, failure: { then: 'discard' } })
   async slow(@Payload() _data: unknown[], @Ctx() context: MqttBatchContext): Promise<void> {
     await new Promise((resolve) => context.signal.addEventListener('abort', resolve));
     calls.push({ data: ['aborted'], topics: [] });
