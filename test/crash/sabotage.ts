@@ -8,8 +8,11 @@ import { MqttClient } from '../../lib/mqtt/index.js';
 import { MessageId, PulsarProducer } from '../../lib/pulsar/index.js';
 import { checkSabotage, type SabotageName } from './sabotage-names.js';
 
-/** The message or acknowledgement that is tampered with, counted from the start of the process. */
-const VICTIM = 100;
+/**
+ * One message or acknowledgement in so many is tampered with. More than one in a run: a kill or a redelivery can make good
+ * what was done to a single one.
+ */
+const ONE_IN = 100;
 
 /** For the app with both sides. */
 export function sabotageProduct(name: string): void {
@@ -50,7 +53,7 @@ function swapTwoAcknowledgements(): void {
   let held: Parameters<AckWriter['add']> | undefined;
   AckWriter.prototype.add = function (this: AckWriter, ...packet) {
     const [type] = packet;
-    if (type === 'puback' && ++count === VICTIM) {
+    if (type === 'puback' && ++count % ONE_IN === 0) {
       held = packet;
       return;
     }
@@ -66,7 +69,7 @@ function runOneHandlerTwice(): void {
   let count = 0;
   MqttServerStrategy.prototype.addHandler = function (this: MqttServerStrategy, pattern, callback, ...rest) {
     const twice: typeof callback = async (data, context) => {
-      if (++count === VICTIM) await callback(data, context);
+      if (++count % ONE_IN === 0) await callback(data, context);
       return callback(data, context);
     };
     addHandler.call(this, pattern, Object.assign(twice, callback), ...rest);
@@ -100,7 +103,7 @@ function swapTwoSends(): void {
   let count = 0;
   let held: (() => void) | undefined;
   PulsarProducer.prototype.submit = function (this: PulsarProducer, message, callback, options) {
-    if (++count === VICTIM) {
+    if (++count % ONE_IN === 0) {
       held = () => void submit.call(this, message, callback, options);
       return { cancel: () => false };
     }
@@ -121,7 +124,7 @@ function onVictim(
   const { submit } = PulsarProducer.prototype;
   let count = 0;
   PulsarProducer.prototype.submit = function (this: PulsarProducer, message, callback, options) {
-    if (++count !== VICTIM) return submit.call(this, message, callback, options);
+    if (++count % ONE_IN !== 0) return submit.call(this, message, callback, options);
     return tamper((again, then) => submit.call(this, again, then, options), message, callback);
   };
 }
