@@ -88,6 +88,8 @@ export interface MqttClientOptions {
 
   /** Bounds publishes that wait for a connection or for the server's Receive Maximum. */
   publishQueue?: PublishQueueOptions;
+  /** QoS 2 publishes under way at a time with MQTT 3.1.1, which has no Receive Maximum. Default 20, mosquitto's bound. */
+  qos2InFlight?: number;
   will?: WillOptions;
   /** User properties of CONNECT. */
   userProperties?: readonly UserProperty[];
@@ -180,6 +182,7 @@ export interface ResolvedMqttClientOptions {
   readonly maxTakeovers: number;
   readonly serverReferences: readonly string[];
   readonly publishQueue: Required<PublishQueueOptions>;
+  readonly qos2InFlight: number;
   readonly will: WillOptions | undefined;
   readonly userProperties: readonly UserProperty[];
   readonly requestResponseInformation: boolean;

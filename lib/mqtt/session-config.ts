@@ -41,6 +41,7 @@ export function sessionConfig(options: ResolvedMqttClientOptions, clientId: stri
     longDelay: (attempt, random) => backoffDelay(longBackoff, attempt, random),
     maxTakeovers: options.maxTakeovers,
     onSessionLost: options.onSessionLost,
+    qos2InFlight: options.qos2InFlight,
     publishQueue: options.publishQueue,
     persistent: options.store !== undefined,
     firstSequence: options.store === undefined ? 1 : Math.floor(clock.wallTime() * 1000),

@@ -43,6 +43,8 @@ export interface SessionConfig {
   readonly maxTakeovers: number;
 
   readonly onSessionLost: 'republish' | 'reject';
+  /** QoS 2 publishes under way at a time on a 3.1.1 connection. */
+  readonly qos2InFlight: number;
   readonly publishQueue: {
     readonly maxMessages: number;
     readonly maxBytes: number;

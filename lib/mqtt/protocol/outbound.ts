@@ -33,6 +33,8 @@ export class Outbound {
   /** PUBREL is out, in the order of the PUBRECs [MQTT-4.6.0-4]. */
   private readonly released = new Map<number, OutboundPublish>();
   private nextSequence: number;
+  /** QoS 2 in `sent` and `released`. */
+  private openQos2 = 0;
 
   // valid for one connection
   private online = false;
@@ -133,6 +135,11 @@ export class Outbound {
     return true;
   }
 
+  /** 3.1.1 has no Receive Maximum, but brokers end a connection that has too many QoS 2 messages open (mosquitto: 20). */
+  private holdsBack(publish: OutboundPublish): boolean {
+    return publish.qos === 2 && this.core.version === 4 && this.openQos2 >= this.core.config.qos2InFlight;
+  }
+
   private get hasQuota(): boolean {
     // PUBRELs count as well, which can only be too careful [MQTT-4.9.0-1, 3.3.4-7].
     return this.sent.size + this.released.size < this.core.limits.receiveMaximum;
@@ -153,6 +160,8 @@ export class Outbound {
       if (this.send(publish, now)) this.settle(publish, undefined, PUBLISH_SUCCESS);
     }
     while (this.writable && this.hasQuota) {
+      const next = this.resend.peek() ?? this.queue.peek();
+      if (next === undefined || this.holdsBack(next)) return;
       const publish = this.resend.shift() ?? this.takeWithId();
       if (publish === undefined) return;
       this.send(publish, now);
@@ -191,6 +200,7 @@ export class Outbound {
     if (publish.qos > 0) {
       publish.stage = 'sent';
       this.sent.set(publish.packetId, publish);
+      if (publish.qos === 2) this.openQos2 += 1;
       if (!again) {
         this.core.record({ type: 'sendPublish', sequence: publish.sequence, packetId: publish.packetId });
       }
@@ -276,8 +286,8 @@ export class Outbound {
 
   private release(publish: OutboundPublish): void {
     if (publish.packetId === 0) return;
-    this.sent.delete(publish.packetId);
-    this.released.delete(publish.packetId);
+    const wasOpen = this.sent.delete(publish.packetId) || this.released.delete(publish.packetId);
+    if (wasOpen && publish.qos === 2) this.openQos2 -= 1;
     this.core.ids.release(publish.packetId);
   }
 
@@ -296,6 +306,7 @@ export class Outbound {
     this.aliases = new OutboundAliases(this.core.config.topicAliases ? this.core.limits.topicAliasMaximum : 0);
     if (sessionPresent) this.resume();
     else this.sessionGone();
+    this.openQos2 = this.released.size;
     this.pump(now);
   }
 
@@ -330,10 +341,7 @@ export class Outbound {
 
   /** The bytes of this turn are with the socket: from here on the broker may have them. */
   handed(): void {
-    for (const publish of this.fresh) {
-      publish.written = true;
-      publish.handed = true;
-    }
+    for (const publish of this.fresh) publish.written = publish.handed = true;
     this.fresh.length = 0;
   }
 
@@ -344,10 +352,7 @@ export class Outbound {
 
   disconnected(): void {
     this.online = false;
-    for (const publish of this.fresh.reverse()) {
-      if (publish.stage !== 'sent') continue;
-      this.requeue(publish);
-    }
+    for (const publish of this.fresh.reverse()) if (publish.stage === 'sent') this.requeue(publish);
     this.fresh = [];
   }
 

@@ -23,7 +23,13 @@ export class PublishWatch {
   private lastNumber = 0;
   private unacknowledged = new Set<number>();
 
-  constructor(private readonly receiveMaximum: number) {}
+  /** QoS 2 between PUBLISH and PUBCOMP on this connection. */
+  private openQos2 = new Set<number>();
+
+  constructor(
+    private readonly receiveMaximum: number,
+    private readonly qos2Maximum: number,
+  ) {}
 
   submit(qos: 0 | 1 | 2, publish: (request: PublishRequest, token: unknown) => OutboundPublish): void {
     const number = this.all.length + 1;
@@ -68,11 +74,16 @@ export class PublishWatch {
         this.lastNumber = number;
         this.live.set(id, what);
         this.unacknowledged.add(id);
+        if (packet.qos === 2) this.openQos2.add(id);
+        check(this.openQos2.size <= this.qos2Maximum, 'too many QoS 2 publishes are open for 3.1.1');
         check(this.unacknowledged.size <= this.receiveMaximum, "the server's Receive Maximum was exceeded");
         return;
       }
       case 'pubrel':
-        if (this.live.has(id)) this.releasing.add(id);
+        if (this.live.has(id)) {
+          this.releasing.add(id);
+          this.openQos2.add(id);
+        }
         return;
       case 'subscribe':
       case 'unsubscribe':
@@ -91,6 +102,7 @@ export class PublishWatch {
         this.live.delete(packetId);
         this.releasing.delete(packetId);
         this.unacknowledged.delete(packetId);
+        this.openQos2.delete(packetId);
       }
     }
   }
@@ -111,6 +123,7 @@ export class PublishWatch {
   connectionLost(): void {
     this.lastNumber = 0;
     this.unacknowledged = new Set();
+    this.openQos2 = new Set();
     for (const [id, user] of this.live) if (!user.startsWith('publish')) this.live.delete(id);
   }
 

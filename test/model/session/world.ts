@@ -56,7 +56,10 @@ export class World {
     this.session = new MqttSession(this.config);
     const { bindWithoutDup } = this.config;
     this.observer = new Observer({ version, bindWithoutDup, recognisable: setsDup || bindWithoutDup });
-    this.publishes = new PublishWatch(version === 5 ? this.broker.traits.receiveMaximum : 65_535);
+    this.publishes = new PublishWatch(
+      version === 5 ? this.broker.traits.receiveMaximum : 65_535,
+      version === 5 ? 65_535 : this.config.qos2InFlight,
+    );
     this.session.connect(false, this.now);
     this.drain();
   }
@@ -430,6 +433,7 @@ function modelConfig(version: 4 | 5, random: SeededRandom, setsDup: boolean): Se
     longDelay: (attempt, jitter) => 100 + jitter * 100 * 2 ** Math.min(attempt, 8),
     maxTakeovers: 3,
     onSessionLost: random.chance(0.5) ? 'republish' : 'reject',
+    qos2InFlight: 2,
     publishQueue: {
       maxMessages: random.chance(0.2) ? 3 : 1000,
       maxBytes: 1_000_000,
