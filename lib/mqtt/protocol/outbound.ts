@@ -135,12 +135,9 @@ export class Outbound {
     return true;
   }
 
-  /** 3.1.1 has no Receive Maximum, but brokers end a connection that has too many QoS 2 messages open (mosquitto: 20). */
-  private holdsBack(publish: OutboundPublish): boolean {
-    return publish.qos === 2 && this.core.version === 4 && this.openQos2 >= this.core.config.qos2InFlight;
-  }
-
   private get hasQuota(): boolean {
+    // 3.1.1 has no Receive Maximum, but with so many QoS 2 messages open a broker takes no other one either (mosquitto: 20).
+    if (this.core.version === 4 && this.openQos2 >= this.core.config.qos2InFlight) return false;
     // PUBRELs count as well, which can only be too careful [MQTT-4.9.0-1, 3.3.4-7].
     return this.sent.size + this.released.size < this.core.limits.receiveMaximum;
   }
@@ -160,8 +157,6 @@ export class Outbound {
       if (this.send(publish, now)) this.settle(publish, undefined, PUBLISH_SUCCESS);
     }
     while (this.writable && this.hasQuota) {
-      const next = this.resend.peek() ?? this.queue.peek();
-      if (next === undefined || this.holdsBack(next)) return;
       const publish = this.resend.shift() ?? this.takeWithId();
       if (publish === undefined) return;
       this.send(publish, now);

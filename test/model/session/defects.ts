@@ -238,7 +238,6 @@ export const defects: { readonly [name: string]: () => () => void } = {
         },
     ),
   "ignores the server's Receive Maximum": () => patch(Outbound, 'hasQuota', () => () => true),
-  'opens any number of QoS 2 publishes in 3.1.1': () => patch(Outbound, 'holdsBack', () => () => false),
   'loses publishes of a lost session': () =>
     patch(
       Outbound,
