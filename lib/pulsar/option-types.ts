@@ -66,7 +66,7 @@ export interface ProducerOptions {
   readonly whenFull?: 'wait' | 'reject';
   /** `false` = each message is an entry of its own. */
   readonly batching?: boolean | BatchingOptions;
-  /** Per batch or message. The library for it is loaded when the producer is made. Default none. */
+  /** Only `none` (default) until the compressors are wired. */
   readonly compression?: CompressionName;
   /** Splits messages larger than the broker accepts; not together with batching of those. Default false. */
   readonly chunking?: boolean;
