@@ -65,20 +65,37 @@ export class BatchEncoder {
     const message = this.#first;
     if (entries === undefined || message === undefined) throw new RangeError('An empty batch has no frame');
     const plain = entries.buffer.subarray(HEAD_ROOM, entries.at);
-    const batch = { count: this.#count, highestSequenceId: this.#highestSequenceId };
+    const batch = {
+      count: this.#count,
+      highestSequenceId: this.#highestSequenceId,
+    };
     const sequenceId = this.#sequenceId;
     this.clear();
 
     const compressed = source.compression?.compress(plain) ?? plain;
     const encrypted = source.encryption?.encrypt(compressed);
     const payload = encrypted?.payload ?? compressed;
-    const uncompressedSize = source.compression === undefined ? undefined : plain.length;
+    const uncompressedSize = plain.length;
+    const compression = source.compression?.type;
     const metadata = this.#metadata;
     metadata.at = 0;
-    writeMessageMetadata(metadata, { source, sequenceId, message, batch, uncompressedSize, encrypted });
+    writeMessageMetadata(metadata, {
+      source,
+      sequenceId,
+      message,
+      batch,
+      compression,
+      uncompressedSize,
+      encrypted,
+    });
     checkSize(metadata.at, payload.length, source.maxMessageSize);
 
-    const command = { producerId: source.producerId, sequenceId, batch, isChunk: false };
+    const command = {
+      producerId: source.producerId,
+      sequenceId,
+      batch,
+      isChunk: false,
+    };
     const header = headerSize(command, metadata.at);
     const size = header + payload.length;
     if (payload === plain && header <= HEAD_ROOM && size * 2 > entries.buffer.length) {

@@ -27,14 +27,27 @@ export interface ChunkPlan {
 export function planChunks(source: FrameSource, message: EncodableMessage, limits: ChunkLimits): ChunkPlan | undefined {
   const limit = Math.min(limits.maxMessageSize, limits.maxChunkSize ?? Infinity) - (source.encryption?.overhead ?? 0);
   const raw = message.payload?.length ?? 0;
-  const plainSize = metadataSize({ source, message, sequenceId: LARGEST, uncompressedSize: raw });
+  const widest = {
+    source,
+    message,
+    sequenceId: LARGEST,
+    compression: source.compression?.type,
+    uncompressedSize: raw,
+  };
+  const plainSize = metadataSize(widest);
   if (plainSize + raw <= limit) return undefined;
-  const { payload, uncompressedSize } = compressed(source, message);
+  const body = compressed(source, message);
+  const { payload } = body;
   const totalSize = payload.length;
   if (plainSize + totalSize <= limit) return undefined;
 
-  const widest = { uuid: chunkUuid(source, LARGEST), id: totalSize, count: totalSize, totalSize };
-  const room = limit - metadataSize({ source, message, sequenceId: LARGEST, uncompressedSize: raw, chunk: widest });
+  const chunk = {
+    uuid: chunkUuid(source, LARGEST),
+    id: totalSize,
+    count: totalSize,
+    totalSize,
+  };
+  const room = limit - metadataSize({ ...widest, chunk });
   if (room < 1) throw new MessageTooLargeError('The metadata alone exceeds the size of a chunk', plainSize, limit);
   const count = Math.ceil(totalSize / room);
   const maxChunks = limits.maxChunks ?? Infinity;
@@ -45,7 +58,7 @@ export function planChunks(source: FrameSource, message: EncodableMessage, limit
   return {
     count,
     encode: (index, frame, sequenceId) =>
-      encodePayload(frame, message, sequenceId, payload.subarray(index * room, (index + 1) * room), uncompressedSize, {
+      encodePayload(frame, message, sequenceId, body, payload.subarray(index * room, (index + 1) * room), {
         uuid: chunkUuid(frame, sequenceId),
         id: index,
         count,

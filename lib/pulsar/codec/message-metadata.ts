@@ -9,8 +9,10 @@ export interface MetadataFields {
   readonly message: EncodableMessage;
   /** Only for a batch. */
   readonly batch?: { readonly count: number; readonly highestSequenceId: number };
-  /** Before compression, in bytes; absent if not compressed. */
-  readonly uncompressedSize?: number;
+  /** `CompressionType`; absent if the payload is not compressed. */
+  readonly compression?: number;
+  /** Of the whole payload before compression, in bytes. */
+  readonly uncompressedSize: number;
   readonly encrypted?: EncryptedPayload;
   readonly chunk?: ChunkInfo;
 }
@@ -26,8 +28,9 @@ export function writeMessageMetadata(writer: ProtoWriter, fields: MetadataFields
   if (key !== undefined) writer.string(tag(6, BYTES), key);
   if (batch === undefined && message.replicationClusters !== undefined)
     writeClusters(writer, message.replicationClusters);
-  if (fields.uncompressedSize !== undefined && source.compression !== undefined) {
-    writer.number(tag(8, VARINT), source.compression.type);
+  if (fields.compression !== undefined) writer.number(tag(8, VARINT), fields.compression);
+  // The Go client reads what it decrypted, or put together from chunks, only where this is there.
+  if (fields.compression !== undefined || encrypted !== undefined || chunk !== undefined) {
     writer.number(tag(9, VARINT), fields.uncompressedSize);
   }
   if (batch !== undefined) writer.number(tag(11, VARINT), batch.count);

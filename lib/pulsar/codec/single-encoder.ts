@@ -6,24 +6,37 @@ import { type ChunkInfo, type EncodableMessage, type FrameSource } from './send-
 
 /** @throws MessageTooLargeError if metadata and payload exceed `source.maxMessageSize` */
 export function encodeSingle(source: FrameSource, message: EncodableMessage, sequenceId: number): Buffer {
-  const { payload, uncompressedSize } = compressed(source, message);
-  return encodePayload(source, message, sequenceId, payload, uncompressedSize);
+  const body = compressed(source, message);
+  return encodePayload(source, message, sequenceId, body, body.payload);
 }
 
-/** With the payload, or a chunk of it, compressed already. */
+/** @param plain the payload in `body`, or a chunk of it */
 export function encodePayload(
   source: FrameSource,
   message: EncodableMessage,
   sequenceId: number,
+  body: CompressedPayload,
   plain: Uint8Array,
-  uncompressedSize: number | undefined,
   chunk?: ChunkInfo,
 ): Buffer {
   const encrypted = source.encryption?.encrypt(plain);
   const payload = encrypted?.payload ?? plain;
-  const size = metadataSize({ source, sequenceId, message, uncompressedSize, encrypted, chunk });
+  const { compression, uncompressedSize } = body;
+  const size = metadataSize({
+    source,
+    sequenceId,
+    message,
+    compression,
+    uncompressedSize,
+    encrypted,
+    chunk,
+  });
   checkSize(size, payload.length, source.maxMessageSize);
-  const command = { producerId: source.producerId, sequenceId, isChunk: chunk !== undefined };
+  const command = {
+    producerId: source.producerId,
+    sequenceId,
+    isChunk: chunk !== undefined,
+  };
   const header = headerSize(command, size);
   const frame = Buffer.allocUnsafe(header + payload.length);
   frame.set(payload, header);
@@ -38,15 +51,22 @@ export function metadataSize(fields: MetadataFields): number {
   return scratch.at;
 }
 
-export function compressed(
-  source: FrameSource,
-  message: EncodableMessage,
-): { payload: Uint8Array; uncompressedSize: number | undefined } {
+export interface CompressedPayload {
+  readonly payload: Uint8Array;
+  /** `CompressionType`; absent if it is as the message has it. */
+  readonly compression?: number;
+  readonly uncompressedSize: number;
+}
+
+export function compressed({ compression }: FrameSource, message: EncodableMessage): CompressedPayload {
   const payload = message.payload ?? EMPTY;
-  if (source.compression === undefined || payload.length === 0) return { payload, uncompressedSize: undefined };
+  const uncompressedSize = payload.length;
+  if (compression === undefined || uncompressedSize === 0) return { payload, uncompressedSize };
+  const input = Buffer.from(payload.buffer, payload.byteOffset, uncompressedSize);
   return {
-    payload: source.compression.compress(Buffer.from(payload.buffer, payload.byteOffset, payload.length)),
-    uncompressedSize: payload.length,
+    payload: compression.compress(input),
+    compression: compression.type,
+    uncompressedSize,
   };
 }
 

@@ -127,6 +127,17 @@ describe('encodeSingle', () => {
     expect(payload).toEqual(Buffer.concat([Buffer.from('sealed:'), inverted(message.payload)]));
   });
 
+  it('tells the size of what is encrypted too: the Go client hands out ciphertext without it', () => {
+    const message = { payload: Buffer.from('plain') };
+    const { metadata } = openSendFrame(encodeSingle({ ...source, encryption }, message, 1));
+    expect([metadata.compression, metadata.uncompressedSize]).toEqual([undefined, 5]);
+    const encoder = new BatchEncoder();
+    encoder.add(message, 1);
+    const { size } = encoder;
+    const batch = openSendFrame(encoder.seal({ ...source, encryption }));
+    expect([batch.metadata.compression, batch.metadata.uncompressedSize]).toEqual([undefined, size]);
+  });
+
   it('counts metadata and payload against the limit of the broker', () => {
     const message = { payload: Buffer.alloc(100), properties: { a: 'b' } };
     const size = bodySize(encodeSingle(source, message, 5));
@@ -267,7 +278,7 @@ describe('planChunks', () => {
         totalChunkMsgSize: 10_000,
         partitionKey: 'k',
         properties: [{ key: 'a', value: 'b' }],
-        ...(from.compression !== undefined && { uncompressedSize: 10_000 }),
+        uncompressedSize: 10_000,
       });
       expect(metadata.chunkId ?? 0).toBe(index);
       parts.push(from.encryption === undefined ? part : part.subarray('sealed:'.length));

@@ -116,6 +116,31 @@ describe('loadCompression', () => {
     await expect(loading).rejects.toMatchObject({ code: 'ERR_DEPENDENCY' });
   });
 
+  it('keeps a ZSTD compressor working while and after others are loaded', async () => {
+    const load = only('@bokuweb/zstd-wasm');
+    const input = Buffer.from('frame '.repeat(100));
+    const first = await loadCompression('zstd', load);
+    for (let round = 0; round < 3; round += 1) {
+      const loading = Promise.all([loadCompression('zstd', load), loadCompression('zstd', load)]);
+      expect(first.decompress(first.compress(input), input.length)).toEqual(input);
+      const [second] = await loading;
+      expect(first.decompress(first.compress(input), input.length)).toEqual(input);
+      expect(second.decompress(second.compress(input), input.length)).toEqual(input);
+    }
+  });
+
+  it('fails rather than give what no consumer can read, if the ZSTD library is broken by somebody else', async () => {
+    let broken = false;
+    const zstd = require('@bokuweb/zstd-wasm') as { compress: (input: Buffer) => Uint8Array };
+    const codec = await loadCompression('zstd', async () => ({
+      ...zstd,
+      compress: (input: Buffer) => (broken ? Buffer.alloc(20) : zstd.compress(input)),
+    }));
+    expect(codec.compress(Buffer.of(1)).length).toBeGreaterThan(4);
+    broken = true;
+    expect(() => codec.compress(Buffer.of(1))).toThrow('no frame');
+  });
+
   it('finds what is installed by itself', async () => {
     for (const name of ['lz4', 'zlib', 'zstd', 'snappy'] as const) {
       const codec = await loadCompression(name);
