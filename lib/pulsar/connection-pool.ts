@@ -98,8 +98,8 @@ export class ConnectionPool {
       if (place.connection !== connection) continue;
       place.connection = undefined;
       const { clock, backoff } = this.settings;
-      // A broker that accepts and closes at once must not be dialled in a hot loop: only time makes good.
-      if (clock.now() - connection.since >= backoff.max) place.failures = 0;
+      // A broker that accepts and closes at once must not be dialled in a hot loop: only use or time makes good.
+      if (connection.proven || clock.now() - connection.since >= backoff.max) place.failures = 0;
       place.notBefore = clock.now() + backoffDelay(backoff, place.failures, clock.random());
       place.failures += 1;
     }

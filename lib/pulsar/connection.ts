@@ -1,18 +1,25 @@
-import { ConnectionError, isTransportError, TimeoutError, type TransportError } from '../errors.js';
+import {
+  AuthenticationError,
+  ConnectionError,
+  isTransportError,
+  TimeoutError,
+  type TransportError,
+} from '../errors.js';
 import { type Clock } from '../net/clock.js';
 import { type Endpoint } from '../net/dial.js';
 import { type Dialer, type Transport } from '../net/transport.js';
-import { type Authentication, authData } from './auth.js';
+import { brokerClosing } from './broker-closing.js';
 import { brokerUrl, hostAndPort } from './broker-url.js';
 import { type ClientCommand, type SendReceipt, type ServerCommand } from './codec/command-types.js';
 import { encodeCommand } from './codec/commands.js';
-import { DEFAULT_MAX_MESSAGE_SIZE, FRAME_PADDING, ResourceType } from './codec/constants.js';
+import { DEFAULT_MAX_MESSAGE_SIZE, FRAME_PADDING } from './codec/constants.js';
 import { FrameReader } from './codec/frame-reader.js';
 import { Alarm } from './alarm.js';
 import { FrameWriter } from './frame-writer.js';
+import { type Identity } from './identity.js';
 import { type ConnectionAction, ConnectionState } from './protocol/connection-state.js';
 import { type DialHint } from './protocol/producer-events.js';
-import { BrokerError } from './protocol/server-errors.js';
+import { AUTHENTICATION_ERROR, BrokerError } from './protocol/server-errors.js';
 import { CLIENT_VERSION } from './version.js';
 
 /** A broker, and the address that leads to it: its own, or that of a proxy. */
@@ -22,7 +29,7 @@ export interface BrokerTarget {
 }
 
 export interface ConnectionSettings {
-  readonly auth: Authentication | undefined;
+  readonly identity: Identity | undefined;
   readonly connectTimeout: number;
   readonly operationTimeout: number;
   readonly keepAlive: number;
@@ -78,13 +85,16 @@ export class Connection {
   private running = false;
   private wasReady = false;
   private graceful = false;
+  private answered = false;
+  private carried = false;
+  private receipted = false;
 
   constructor(
     readonly target: BrokerTarget,
     private readonly settings: ConnectionSettings,
     private readonly hooks: ConnectionHooks,
   ) {
-    const { auth, clock, connectTimeout, keepAlive } = settings;
+    const { identity, clock, connectTimeout, keepAlive } = settings;
     const { logical, physical } = target;
     this.broker = brokerUrl(logical);
     this.since = clock.now();
@@ -93,7 +103,8 @@ export class Connection {
       {
         peer: this.broker,
         clientVersion: CLIENT_VERSION,
-        authMethod: auth?.method,
+        authMethod: identity?.method,
+        renewableIdentity: identity?.renewable ?? false,
         proxyToBrokerUrl: proxied ? hostAndPort(logical) : undefined,
         connectTimeout,
         keepAlive,
@@ -137,6 +148,11 @@ export class Connection {
     return this.state.maxMessageSize;
   }
 
+  /** It did what it was made for: a receipt came over it or, if it only served lookups, an answer. */
+  get proven(): boolean {
+    return this.receipted || (this.answered && !this.carried);
+  }
+
   get producerCount(): number {
     return this.producers.size;
   }
@@ -167,10 +183,12 @@ export class Connection {
       this.state.request(build, request, clock.now() + timeoutMs);
       this.run();
     });
+    this.checkIdentity(name, command);
     if (command.type === 'error') throw new BrokerError(name, command.error, command.message);
     if (command.type !== answer) {
       throw new ConnectionError(`${name}: ${this.broker} answered ${command.type} where ${answer} was expected`);
     }
+    this.answered = true;
     return command as Answer<T>;
   }
 
@@ -182,6 +200,7 @@ export class Connection {
     queued: () => void,
   ): Promise<Answer<'producerSuccess'>> {
     const { producerId } = handler;
+    this.carried = true;
     this.producers.set(producerId, handler);
     try {
       return await this.request(name, 'producerSuccess', build, { queued });
@@ -240,6 +259,7 @@ export class Connection {
     try {
       for (let command = reader.next(); command !== undefined; command = reader.next()) {
         if (command.type === 'sendReceipt') {
+          this.receipted = true;
           const producer = this.producers.get(command.producerId);
           if (producer !== undefined) this.touch(producer).receipt(command);
         } else if (!state.command(command, now)) {
@@ -260,42 +280,19 @@ export class Connection {
   }
 
   private producerCommand(command: ServerCommand): void {
-    switch (command.type) {
-      case 'sendError':
-        return this.find(command.producerId)?.sendError(command.sequenceId, command.error, command.message);
-      case 'closeProducer': {
-        // Its request id means nothing: -1 from the broker, whatever a proxy makes of it.
-        const producer = this.find(command.producerId);
-        this.producers.delete(command.producerId);
-        const { assignedBrokerServiceUrl, assignedBrokerServiceUrlTls } = command;
-        producer?.brokerClosed(
-          new ConnectionError(`${this.broker} closed the producer`),
-          assignedBrokerServiceUrl === undefined && assignedBrokerServiceUrlTls === undefined
-            ? undefined
-            : {
-                brokerServiceUrl: assignedBrokerServiceUrl,
-                brokerServiceUrlTls: assignedBrokerServiceUrlTls,
-                migrated: false,
-              },
-        );
-        return;
-      }
-      case 'topicMigrated': {
-        if (command.resourceType !== ResourceType.Producer) return;
-        const producer = this.find(command.resourceId);
-        this.producers.delete(command.resourceId);
-        const { brokerServiceUrl, brokerServiceUrlTls } = command;
-        producer?.brokerClosed(new ConnectionError(`The topic has moved to another cluster (${this.broker})`), {
-          brokerServiceUrl,
-          brokerServiceUrlTls,
-          migrated: true,
-        });
-        return;
-      }
-      default:
-        // What belongs to consumers, or to nobody: no reason to close (ARCHITECTURE, unknown commands).
-        this.state.ignoredCommands += 1;
+    if (command.type === 'sendError') {
+      this.find(command.producerId)?.sendError(command.sequenceId, command.error, command.message);
+      return;
     }
+    const closing = brokerClosing(command, this.broker);
+    // What belongs to consumers, or to nobody: no reason to end the connection.
+    if (closing === undefined) {
+      this.state.ignoredCommands += 1;
+      return;
+    }
+    const producer = this.find(closing.producerId);
+    this.producers.delete(closing.producerId);
+    producer?.brokerClosed(closing.error, closing.hint);
   }
 
   private find(producerId: number): ProducerHandler | undefined {
@@ -323,7 +320,9 @@ export class Connection {
       case 'write':
         return this.writer.write(encodeCommand(action.command));
       case 'authorize':
-        return this.authorize();
+        return this.authorize(action.challenged);
+      case 'refused':
+        return this.settings.identity?.refused();
       case 'ready':
         this.wasReady = true;
         this.hooks.connected(this);
@@ -343,13 +342,13 @@ export class Connection {
     }
   }
 
-  private authorize(): void {
-    const { auth } = this.settings;
-    if (auth === undefined) {
+  private authorize(challenged: boolean): void {
+    const { identity } = this.settings;
+    if (identity === undefined) {
       this.state.authData(undefined);
       return;
     }
-    authData(auth).then(
+    identity.data(challenged).then(
       (data) => {
         if (this.state.phase !== 'closed') this.state.authData(data);
         this.run();
@@ -359,6 +358,20 @@ export class Connection {
         this.run();
       },
     );
+  }
+
+  /**
+   * A broker that does not accept us any more, on a connection that it had accepted: with data that can be renewed the
+   * connection is made anew, since every further request on it would be answered like this one.
+   */
+  private checkIdentity(name: string, command: ServerCommand): void {
+    const { identity } = this.settings;
+    if (!('error' in command) || command.error !== AUTHENTICATION_ERROR || identity?.renewable !== true) return;
+    const refusal = new BrokerError(name, command.error, command.message ?? 'no reason given');
+    const error = new AuthenticationError(refusal.message, { cause: refusal, retriable: true });
+    identity.refused();
+    this.end(error);
+    throw error;
   }
 
   private closed(error: TransportError, unanswered: readonly Request[]): void {
