@@ -29,8 +29,8 @@ import {
   text,
   textRecord,
 } from '../option-checks.js';
-import { type Authentication } from './auth.js';
 import { brokerUrl, parseServiceUrls } from './broker-url.js';
+import { Identity } from './identity.js';
 import { type BatchingOptions, type ProducerOptions, type PulsarClientOptions } from './option-types.js';
 import { parseTopicName, type TopicName } from './protocol/topic-name.js';
 
@@ -107,7 +107,7 @@ const producerSchema: OptionSchema<ProducerOptions> = {
 
 export interface ResolvedPulsarClientOptions {
   readonly serviceUrls: readonly Endpoint[];
-  readonly auth: Authentication | undefined;
+  readonly identity: Identity | undefined;
   readonly connectTimeout: number;
   readonly operationTimeout: number;
   readonly keepAlive: number;
@@ -135,7 +135,7 @@ export function parseClientOptions(options: PulsarClientOptions): ResolvedPulsar
   }
   return {
     serviceUrls,
-    auth,
+    identity: auth && new Identity(auth),
     connectTimeout,
     operationTimeout: options.operationTimeout ?? 30_000,
     keepAlive: options.keepAlive ?? 30_000,

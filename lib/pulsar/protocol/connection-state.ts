@@ -2,7 +2,7 @@ import { AuthenticationError, ConnectionError, LocalProtocolError, type Transpor
 import { type ClientCommand, type ServerCommand } from '../codec/command-types.js';
 import { DEFAULT_MAX_MESSAGE_SIZE, PROTOCOL_VERSION } from '../codec/constants.js';
 import { RequestTable } from './request-table.js';
-import { BrokerError } from './server-errors.js';
+import { AUTHENTICATION_ERROR, BrokerError } from './server-errors.js';
 
 /** The states of one connection and what moves it. */
 export const CONNECTION_TABLE = {
@@ -21,6 +21,8 @@ export interface ConnectionCoreConfig {
   readonly peer: string;
   readonly clientVersion: string;
   readonly authMethod: string | undefined;
+  /** Another try can have other authentication data: a refusal is not the end. */
+  readonly renewableIdentity: boolean;
   /** `host:port` for a proxy to connect to. */
   readonly proxyToBrokerUrl: string | undefined;
   /** Milliseconds from the start to CONNECTED. */
@@ -32,8 +34,10 @@ export interface ConnectionCoreConfig {
 /** What the driver has to do. */
 export type ConnectionAction<T> =
   | { readonly kind: 'write'; readonly command: ClientCommand }
-  /** Get the authentication data, then call `authData` or `authFailed`. */
-  | { readonly kind: 'authorize' }
+  /** Get the authentication data, then call `authData` or `authFailed`. `challenged`: that given before runs out. */
+  | { readonly kind: 'authorize'; readonly challenged: boolean }
+  /** The broker did not accept the authentication data; `close` follows. */
+  | { readonly kind: 'refused' }
   | { readonly kind: 'ready' }
   | { readonly kind: 'answer'; readonly token: T; readonly command: ServerCommand }
   /** The answer came and another one to the same request will follow. */
@@ -68,7 +72,7 @@ export class ConnectionState<T> {
 
   opened(): void {
     this.move('opened');
-    this.actions.push({ kind: 'authorize' });
+    this.actions.push({ kind: 'authorize', challenged: false });
   }
 
   authData(data: Uint8Array | undefined): void {
@@ -122,7 +126,7 @@ export class ConnectionState<T> {
         this.actions.push({ kind: 'ready' });
         return true;
       case 'authChallenge':
-        this.actions.push({ kind: 'authorize' });
+        this.actions.push({ kind: 'authorize', challenged: true });
         return true;
       case 'ping':
         this.write({ type: 'pong' });
@@ -130,8 +134,11 @@ export class ConnectionState<T> {
       case 'pong':
         return true;
       case 'error':
-        if (this.phase !== 'ready') this.fail(refused(this.config.peer, command.error, command.message));
-        else this.answer(command.requestId, command);
+        if (this.phase !== 'ready' || (command.requestId === NO_REQUEST && command.error === AUTHENTICATION_ERROR)) {
+          this.refused(command.error, command.message);
+        } else {
+          this.answer(command.requestId, command);
+        }
         return true;
       case 'producerSuccess':
         if (command.producerReady !== false) {
@@ -183,7 +190,8 @@ export class ConnectionState<T> {
     const { peer, keepAlive, connectTimeout } = this.config;
     if (this.phase !== 'ready') {
       if (now >= this.connectDeadline) {
-        this.fail(new ConnectionError(`${peer}: no CONNECTED within ${connectTimeout} ms`));
+        const missing = this.phase === 'authorizing' ? 'authentication data' : 'CONNECTED';
+        this.fail(new ConnectionError(`${peer}: no ${missing} within ${connectTimeout} ms`));
       }
       return;
     }
@@ -209,6 +217,18 @@ export class ConnectionState<T> {
     else this.actions.push({ kind: 'answer', token, command });
   }
 
+  /** CONNECT or AUTH_RESPONSE was answered with ERROR. */
+  private refused(code: number, message: string): void {
+    const { peer, renewableIdentity } = this.config;
+    const refusal = new BrokerError(peer, code, message);
+    if (code !== AUTHENTICATION_ERROR) {
+      this.fail(refusal);
+      return;
+    }
+    this.actions.push({ kind: 'refused' });
+    this.fail(new AuthenticationError(refusal.message, { cause: refusal, retriable: renewableIdentity }));
+  }
+
   private write(command: ClientCommand): void {
     this.actions.push({ kind: 'write', command });
   }
@@ -222,7 +242,5 @@ export class ConnectionState<T> {
   }
 }
 
-function refused(peer: string, code: number, message: string): TransportError {
-  const error = new BrokerError(peer, code, message);
-  return error.code === 'ERR_AUTHENTICATION' ? new AuthenticationError(error.message, { cause: error }) : error;
-}
+/** In an ERROR: it belongs to no request (2^64-1 on the wire). */
+const NO_REQUEST = -1;

@@ -47,6 +47,9 @@ export const SERVER_ERRORS = {
   25: { name: 'ProducerFenced', request: 'terminal', send: 'terminal', code: 'ERR_FENCED' },
 } as const satisfies Readonly<Record<number, ServerErrorRule>>;
 
+/** The code that says: we do not know you. */
+export const AUTHENTICATION_ERROR = 3;
+
 /** The code of PRODUCER refusals that mean "somebody else has it". */
 export const PRODUCER_BUSY = 16;
 
