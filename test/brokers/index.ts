@@ -1,5 +1,7 @@
+export { EmbeddedAedes } from './aedes.js';
 export { type Certificates, type KeyPair, makeCertificates } from './certificates.js';
 export { ManagedProcess, type ManagedProcessOptions } from './managed-process.js';
+export { Mochi, type MochiOptions, mochiProgram } from './mochi.js';
 export { Mosquitto, type MosquittoOptions, mosquittoVersion } from './mosquitto.js';
 export { brokersCache, repositoryRoot, scratchFolder } from './paths.js';
 export { freePort, isListening } from './ports.js';

@@ -2,12 +2,12 @@
  * `npm run brokers`: a real mosquitto and a real Pulsar until Ctrl-C, then both are stopped.
  *
  *     npm run brokers -- [--mqtt-port 1883] [--pulsar-port 6650] [--http-port 8080] [--default-queue]
- *     npm run brokers -- --fetch      only downloads what is missing
+ *     npm run brokers -- --fetch      only downloads and builds what the tests need and is missing
  */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { isListening, Mosquitto, Pulsar, pulsarArtifacts, repositoryRoot } from './index.js';
+import { isListening, mochiProgram, Mosquitto, Pulsar, pulsarArtifacts, repositoryRoot } from './index.js';
 
 const { values } = parseArgs({
   options: {
@@ -19,6 +19,7 @@ const { values } = parseArgs({
   },
 });
 if (values.fetch) {
+  mochiProgram();
   await pulsarArtifacts();
   process.exit(0);
 }

@@ -1,9 +1,9 @@
 import { spawnSync } from 'node:child_process';
-import { connect } from 'node:net';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Certificates } from './certificates.js';
 import { ManagedProcess } from './managed-process.js';
+import { answersConnect } from './mqtt-ready.js';
 import { scratchFolder } from './paths.js';
 import { freePort } from './ports.js';
 
@@ -18,12 +18,17 @@ export interface MosquittoOptions {
   readonly queue?: 'unlimited' | 'defaults';
   /** Adds a TLS listener with this server certificate; `clientCertificate` makes it demand one. */
   readonly tls?: Certificates & { readonly clientCertificate?: boolean; readonly wrongHostName?: boolean };
-  /** Adds a WebSocket listener. */
-  readonly websocket?: boolean;
+  /** Adds a listener on a Unix socket (Debian's build has none for WebSockets). */
+  readonly unixSocket?: boolean;
   /** Demands this user name and password on every listener. */
   readonly credentials?: { readonly username: string; readonly password: string };
   /** Further lines of mosquitto.conf, before the first listener (they hold for all). */
   readonly settings?: readonly string[];
+}
+
+interface Listeners {
+  readonly tls: number | undefined;
+  readonly unix: string | undefined;
 }
 
 const READY_MS = 15_000;
@@ -32,31 +37,31 @@ const READY_MS = 15_000;
 export class Mosquitto {
   readonly url: string;
   readonly tlsUrl: string | undefined;
-  readonly websocketUrl: string | undefined;
+  readonly unixUrl: string | undefined;
 
   private constructor(
     readonly port: number,
     readonly folder: string,
-    ports: { readonly tls: number | undefined; readonly websocket: number | undefined },
+    listeners: Listeners,
     private process: ManagedProcess,
   ) {
     this.url = `mqtt://127.0.0.1:${port}`;
-    this.tlsUrl = ports.tls === undefined ? undefined : `mqtts://localhost:${ports.tls}`;
-    this.websocketUrl = ports.websocket === undefined ? undefined : `ws://127.0.0.1:${ports.websocket}`;
+    this.tlsUrl = listeners.tls === undefined ? undefined : `mqtts://localhost:${listeners.tls}`;
+    this.unixUrl = listeners.unix === undefined ? undefined : `unix://${listeners.unix}`;
   }
 
   static async start(options: MosquittoOptions = {}): Promise<Mosquitto> {
     requireMosquitto();
     const folder = options.folder ?? scratchFolder('mosquitto');
     const port = options.port ?? (await freePort());
-    const ports = {
+    const listeners = {
       tls: options.tls === undefined ? undefined : await freePort(),
-      websocket: options.websocket === true ? await freePort() : undefined,
+      unix: options.unixSocket === true ? join(folder, 'mqtt.sock') : undefined,
     };
     rmSync(join(folder, 'data'), { recursive: true, force: true });
     mkdirSync(join(folder, 'data'), { recursive: true });
-    writeFileSync(join(folder, 'mosquitto.conf'), configuration(options, folder, port, ports).join('\n') + '\n');
-    return new Mosquitto(port, folder, ports, await launch(folder, port, options.credentials !== undefined));
+    writeFileSync(join(folder, 'mosquitto.conf'), configuration(options, folder, port, listeners).join('\n') + '\n');
+    return new Mosquitto(port, folder, listeners, await launch(folder, port, options.credentials !== undefined));
   }
 
   get pid(): number {
@@ -102,12 +107,7 @@ function requireMosquitto(): void {
   if (mosquittoVersion() === undefined) throw new Error('mosquitto is not installed: apt-get install mosquitto');
 }
 
-function configuration(
-  options: MosquittoOptions,
-  folder: string,
-  port: number,
-  ports: { readonly tls: number | undefined; readonly websocket: number | undefined },
-): string[] {
+function configuration(options: MosquittoOptions, folder: string, port: number, listeners: Listeners): string[] {
   const lines = [
     'user root',
     'per_listener_settings false',
@@ -124,17 +124,17 @@ function configuration(
   if (options.credentials === undefined) lines.push('allow_anonymous true');
   else lines.push('allow_anonymous false', `password_file ${passwordFile(folder, options.credentials)}`);
   lines.push(...(options.settings ?? []), `listener ${port} 127.0.0.1`);
-  if (options.tls !== undefined && ports.tls !== undefined) {
+  if (options.tls !== undefined && listeners.tls !== undefined) {
     const pair = options.tls.wrongHostName === true ? options.tls.wrongHost : options.tls.server;
     lines.push(
-      `listener ${ports.tls} 127.0.0.1`,
+      `listener ${listeners.tls} 127.0.0.1`,
       `cafile ${options.tls.ca}`,
       `certfile ${pair.certificate}`,
       `keyfile ${pair.key}`,
       `require_certificate ${options.tls.clientCertificate === true}`,
     );
   }
-  if (ports.websocket !== undefined) lines.push(`listener ${ports.websocket} 127.0.0.1`, 'protocol websockets');
+  if (listeners.unix !== undefined) lines.push(`listener 0 ${listeners.unix}`);
   return lines;
 }
 
@@ -155,21 +155,4 @@ async function launch(folder: string, port: number, refusalIsAnswer: boolean): P
   });
   await process.waitUntil('mosquitto', () => answersConnect(port, refusalIsAnswer), READY_MS);
   return process;
-}
-
-/** True when the broker answers a CONNECT (3.1.1, clean session) with CONNACK 0, or with any where that is enough. */
-function answersConnect(port: number, refusalIsAnswer: boolean): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect({ host: '127.0.0.1', port });
-    const finish = (answer: boolean): void => {
-      socket.destroy();
-      resolve(answer);
-    };
-    socket.setTimeout(2_000, () => finish(false));
-    socket.on('error', () => finish(false)).on('close', () => finish(false));
-    socket.once('connect', () =>
-      socket.write(Buffer.from([0x10, 0x10, 0, 4, 0x4d, 0x51, 0x54, 0x54, 4, 2, 0, 10, 0, 4, 0x70, 0x72, 0x6f, 0x62])),
-    );
-    socket.once('data', (data) => finish(data[0] === 0x20 && (refusalIsAnswer || data[3] === 0)));
-  });
 }

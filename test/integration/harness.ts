@@ -5,14 +5,20 @@ import { PulsarAdmin } from '../brokers/pulsar-admin.js';
 export interface IntegrationBrokers {
   readonly mqttUrl: string;
   readonly mqttPort: number;
-  readonly mqttWebsocketUrl: string;
   readonly pulsarUrl: string;
   readonly pulsarPort: number;
   readonly admin: PulsarAdmin;
 }
 
-/** `describe` for suites on the real brokers: where one is missing they are not run, unless REQUIRE_BROKERS=1. */
-export const describeWithBrokers = (process.env['INTEGRATION_MISSING'] ?? '') === '' ? describe : describe.skip;
+/** `describe` for suites on mosquitto and Pulsar: where one is missing they are not run, unless REQUIRE_BROKERS=1. */
+export const describeWithBrokers = describeIfThere('MOSQUITTO', 'PULSAR');
+
+/** The same for suites of the MQTT client, which start mosquitto and mochi themselves. */
+export const describeWithMqttBrokers = describeIfThere('MOSQUITTO', 'MOCHI');
+
+function describeIfThere(...names: readonly string[]): typeof describe {
+  return names.some((name) => process.env[`INTEGRATION_MISSING_${name}`] !== undefined) ? describe.skip : describe;
+}
 
 export function integrationBrokers(): IntegrationBrokers {
   const mqttUrl = required('INTEGRATION_MQTT_URL');
@@ -20,7 +26,6 @@ export function integrationBrokers(): IntegrationBrokers {
   return {
     mqttUrl,
     mqttPort: Number(new URL(mqttUrl).port),
-    mqttWebsocketUrl: required('INTEGRATION_MQTT_WEBSOCKET_URL'),
     pulsarUrl,
     pulsarPort: Number(new URL(pulsarUrl).port),
     admin: new PulsarAdmin(required('INTEGRATION_PULSAR_ADMIN_URL')),
