@@ -92,6 +92,23 @@ function checkBeside(major, nest, tarball) {
     cpSync(join(root, 'node_modules/undici-types'), join(app, 'node_modules/undici-types'), { recursive: true });
     run(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', '.'], app);
   });
+  for (const [kind, extension] of Object.entries({ 'an ES module': 'm', CommonJS: 'c' })) {
+    step(`Nest ${major}: the quick start of the README as ${kind}`, () => quickStart(app, extension));
+  }
+}
+
+/** Word for word as a file of its own: it compiles, and what it starts does what it says. */
+function quickStart(app, extension) {
+  const readme = readFileSync(join(root, 'README.md'), 'utf8');
+  const section = readme.slice(readme.indexOf('## Quick start'));
+  const [, source] = /```ts\n(.*?)```/s.exec(section) ?? fail('README.md has no quick start in TypeScript');
+  const file = `quick-start.${extension}ts`;
+  writeFileSync(join(app, file), source);
+  const { compilerOptions } = JSON.parse(readFileSync(join(app, 'tsconfig.json'), 'utf8'));
+  const config = { compilerOptions: { ...compilerOptions, noEmit: false, outDir: '.' }, include: [file], exclude: [] };
+  writeFileSync(join(app, 'tsconfig.quick-start.json'), JSON.stringify(config));
+  run(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', 'tsconfig.quick-start.json'], app);
+  run(process.execPath, ['quick-start.run.mjs', `quick-start.${extension}js`], app);
 }
 
 /** Every copy that is installed, of the major version that was asked for. */
