@@ -34,7 +34,14 @@ export interface ProducerEvent {
   readonly topic: string;
   readonly producer: string;
   readonly state:
-    'connected' | 'disconnected' | 'reconnecting' | 'terminated' | 'closed' | 'orderBroken' | 'possibleDuplicate';
+    | 'connected'
+    | 'disconnected'
+    | 'reconnecting'
+    | 'terminated'
+    | 'closed'
+    | 'orderBroken'
+    | 'possibleDuplicate'
+    | 'encryptionFailed';
   readonly cause?: unknown;
 }
 

@@ -77,14 +77,17 @@ export class PulsarClient {
    * tried again up to `createTimeout`.
    *
    * @throws OptionsError
-   * @throws TransportError the broker's refusal, or why the last try failed
+   * @throws TransportError ERR_DEPENDENCY or ERR_ENCRYPTION before anything connects; the broker's refusal, or why the last
+   *   try failed
    */
-  async createProducer(options: ProducerOptions): Promise<PulsarProducer> {
+  async createProducer<T = unknown>(options: ProducerOptions<T>): Promise<PulsarProducer<T>> {
     const resolved = parseProducerOptions(options);
     if (this.closing !== undefined) throw clientClosed();
-    const partitions = await this.partitions(resolved.topic.full);
-    const producer = await this.factory.make(resolved, partitions, (ended) => this.producers.delete(ended));
+    const tools = await this.factory.load(resolved);
     if (this.closing !== undefined) throw clientClosed();
+    const partitions = await this.partitions(resolved.topic.full);
+    if (this.closing !== undefined) throw clientClosed();
+    const producer = this.factory.make(resolved, tools, partitions, (ended) => this.producers.delete(ended));
     this.producers.add(producer);
     try {
       await producer.open();

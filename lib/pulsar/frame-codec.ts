@@ -10,7 +10,8 @@ export class SendFrameCodec implements FrameCodec<EncodableMessage> {
 
   constructor(
     private readonly compression: Compression | undefined,
-    private readonly encryption: Encryption | undefined,
+    /** Looked at for every frame: keys may come later. */
+    private readonly encryption: { readonly current: Encryption | undefined } | undefined,
     private readonly maxChunkSize: number | undefined,
   ) {}
 
@@ -56,7 +57,8 @@ export class SendFrameCodec implements FrameCodec<EncodableMessage> {
 
   private source(info: FrameSourceInfo): FrameSource {
     const { producerId, producerName, publishTime, maxMessageSize, schemaVersion } = info;
-    const { compression, encryption } = this;
+    const { compression } = this;
+    const encryption = this.encryption?.current;
     return {
       producerId,
       producerName,

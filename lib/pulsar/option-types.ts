@@ -4,7 +4,9 @@ import { type Clock } from '../net/clock.js';
 import { type Endpoint } from '../net/dial.js';
 import { type Dialer } from '../net/transport.js';
 import { type Authentication } from './auth.js';
+import { type EncryptionOptions } from './crypto/index.js';
 import { type MessageRouter } from './protocol/partitioner.js';
+import { type Schema } from './schema/index.js';
 import { type ProducerInterceptor } from './types.js';
 
 export interface PulsarClientOptions {
@@ -53,7 +55,8 @@ export interface BatchingOptions {
 
 export type AccessMode = 'shared' | 'exclusive' | 'waitForExclusive' | 'exclusiveWithFencing';
 
-export interface ProducerOptions {
+/** `T` is the type of `value` in messages, as the schema says. */
+export interface ProducerOptions<T = unknown> {
   /** Full name, or a short one of `persistent://public/default/`. */
   readonly topic: string;
   /** Must be unique on the topic; with deduplication it must be the same after a restart. Default: given by the broker. */
@@ -66,11 +69,23 @@ export interface ProducerOptions {
   readonly whenFull?: 'wait' | 'reject';
   /** `false` = each message is an entry of its own. */
   readonly batching?: boolean | BatchingOptions;
-  /** Only `none` (default) until the compressors are wired. */
+  /**
+   * Of each batch, or message outside one. `zlib` needs no package, nor does `zstd` from Node 22.15 on; the others are
+   * loaded when the producer is made, which fails with ERR_DEPENDENCY and what to install if there is none: `lz4-napi` or
+   * `lz4-wasm-nodejs` for `lz4`, `snappy` or `snappyjs` for `snappy`, `@bokuweb/zstd-wasm` for `zstd`. Default `none`.
+   */
   readonly compression?: CompressionName;
+  /** End-to-end encryption of the payloads: the broker sees neither them nor a key that opens them. Default: none. */
+  readonly encryption?: EncryptionOptions;
+  /**
+   * Encodes the `value` of messages, and is registered at the broker when the producer is made: `stringSchema()`,
+   * `jsonSchema()`, `avroSchema()`, `protobufSchema()`. One that the topic does not accept ends the producer with
+   * ERR_SCHEMA. Default: bytes.
+   */
+  readonly schema?: Schema<T>;
   /** Splits messages larger than the broker accepts; not together with batching of those. Default false. */
   readonly chunking?: boolean;
-  /** Bytes of one chunk; at most the broker's limit, which is the default. */
+  /** Bytes of one chunk; at most the broker's limit, which is the default. What fits into a batch is not split. */
   readonly maxChunkBytes?: number;
   /** The id before the first one, for topics with deduplication; the broker's is taken over if it is larger. Default -1. */
   readonly initialSequenceId?: number;

@@ -30,9 +30,11 @@ import {
   textRecord,
 } from '../option-checks.js';
 import { brokerUrl, parseServiceUrls } from './broker-url.js';
+import { type EncryptionOptions } from './crypto/index.js';
 import { Identity } from './identity.js';
 import { type BatchingOptions, type ProducerOptions, type PulsarClientOptions } from './option-types.js';
 import { parseTopicName, type TopicName } from './protocol/topic-name.js';
+import { type Schema } from './schema/index.js';
 
 const pem = secret('a PEM string or Buffer', (value) => typeof value === 'string' || value instanceof Uint8Array);
 
@@ -78,6 +80,13 @@ const batching: OptionSchema<BatchingOptions> = {
   maxDelay: milliseconds(),
 };
 
+const encryption: OptionSchema<EncryptionOptions> = {
+  keys: required(arrayOf(nonEmptyText, 1)),
+  keyReader: required(objectWith('getPublicKey')),
+  rotateAfter: milliseconds(1),
+  failureAction: oneOf('fail', 'send'),
+};
+
 const producerSchema: OptionSchema<ProducerOptions> = {
   topic: required(nonEmptyText),
   name: nonEmptyText,
@@ -85,8 +94,9 @@ const producerSchema: OptionSchema<ProducerOptions> = {
   maxPendingMessages: integer(1),
   whenFull: oneOf('wait', 'reject'),
   batching: either('true, false or batching options', [isBoolean, boolean], [isPlainObject, object(batching)]),
-  // The compressors exist and are not wired yet: a setting that would do nothing is refused.
-  compression: oneOf('none'),
+  compression: oneOf('none', 'lz4', 'zlib', 'zstd', 'snappy'),
+  encryption: object(encryption),
+  schema: objectWith('encode', 'decode'),
   chunking: boolean,
   maxChunkBytes: integer(1024, Number.MAX_SAFE_INTEGER, 'bytes'),
   initialSequenceId: integer(-1),
@@ -158,12 +168,14 @@ export function parseClientOptions(options: PulsarClientOptions): ResolvedPulsar
 }
 
 export interface ResolvedProducerOptions extends Required<
-  Omit<ProducerOptions, 'topic' | 'name' | 'batching' | 'maxChunkBytes'>
+  Omit<ProducerOptions, 'topic' | 'name' | 'batching' | 'maxChunkBytes' | 'encryption' | 'schema'>
 > {
   readonly topic: TopicName;
   readonly name: string | undefined;
   readonly batching: Required<Omit<BatchingOptions, 'enabled'>> | undefined;
   readonly maxChunkBytes: number | undefined;
+  readonly encryption: EncryptionOptions | undefined;
+  readonly schema: Schema<unknown> | undefined;
 }
 
 /** @throws OptionsError */
@@ -190,6 +202,8 @@ export function parseProducerOptions(options: ProducerOptions): ResolvedProducer
             maxDelay: batch.maxDelay ?? 1,
           },
     compression: options.compression ?? 'none',
+    encryption: options.encryption,
+    schema: options.schema,
     chunking: options.chunking ?? false,
     maxChunkBytes: options.maxChunkBytes,
     initialSequenceId: options.initialSequenceId ?? -1,

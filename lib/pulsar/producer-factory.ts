@@ -1,6 +1,9 @@
-import { type SchemaInfo } from './codec/command-types.js';
 import { ProducerAccessMode } from './codec/constants.js';
+import { type Compression } from './codec/send-types.js';
+import { loadCompression } from './compression/index.js';
+import { ProducerEncryption } from './crypto/index.js';
 import { SendFrameCodec } from './frame-codec.js';
+import { loadNativeCrc32c } from './native-crc32c.js';
 import { type ResolvedProducerOptions, type ResolvedPulsarClientOptions } from './options.js';
 import { PartitionProducer, type PartitionHooks, type ProducerServices } from './partition-producer.js';
 import { PulsarProducer } from './producer.js';
@@ -15,7 +18,13 @@ const ACCESS_MODES = {
   exclusiveWithFencing: ProducerAccessMode.ExclusiveWithFencing,
 } as const;
 
-/** Makes producers out of resolved options. Everything that has to be loaded is loaded here, before the first dial. */
+/** What the frames of a producer pass through. */
+export interface FrameTools {
+  readonly compression: Compression | undefined;
+  readonly encryption: ProducerEncryption | undefined;
+}
+
+/** Makes producers out of resolved options. */
 export class ProducerFactory {
   private nextProducerId = 0;
 
@@ -24,11 +33,25 @@ export class ProducerFactory {
     private readonly client: ResolvedPulsarClientOptions,
   ) {}
 
-  async make(
+  /**
+   * Everything that has to be loaded, before the first dial: what is not there would fail every message later on.
+   *
+   * @throws TransportError ERR_DEPENDENCY that names the package to install, ERR_ENCRYPTION that names the key
+   */
+  async load({ compression, encryption }: ResolvedProducerOptions): Promise<FrameTools> {
+    await loadNativeCrc32c();
+    return {
+      compression: compression === 'none' ? undefined : await loadCompression(compression),
+      encryption: encryption && (await ProducerEncryption.open(encryption, this.services.clock)),
+    };
+  }
+
+  make(
     options: ResolvedProducerOptions,
+    tools: FrameTools,
     partitions: number,
     released: (producer: PulsarProducer) => void,
-  ): Promise<PulsarProducer> {
+  ): PulsarProducer {
     const { clock, lookup } = this.services;
     const topic = options.topic.full;
     const { router, roundRobin } = this.router(options);
@@ -38,6 +61,8 @@ export class ProducerFactory {
         clock,
         sendTimeout: options.sendTimeout,
         closeTimeout: options.closeTimeout,
+        schema: options.schema,
+        encryption: tools.encryption,
         createTimeout: this.client.createTimeout,
         lazy: options.lazyPartitions,
         router,
@@ -45,7 +70,7 @@ export class ProducerFactory {
         interceptors: options.interceptors,
         updateInterval: options.partitionsUpdateInterval,
         countPartitions: () => lookup.partitions(topic),
-        makePartition: (index, hooks) => this.partition(options, index, hooks, undefined),
+        makePartition: (index, hooks) => this.partition(options, tools, index, hooks),
         released,
       },
       partitions,
@@ -54,9 +79,9 @@ export class ProducerFactory {
 
   private partition(
     options: ResolvedProducerOptions,
+    { compression, encryption }: FrameTools,
     index: number,
     hooks: PartitionHooks,
-    schema: SchemaInfo | undefined,
   ): PartitionProducer {
     const topic = index < 0 ? options.topic.full : partitionName(options.topic.full, index);
     const { batching } = options;
@@ -67,8 +92,8 @@ export class ProducerFactory {
         name: options.name,
         accessMode: ACCESS_MODES[options.accessMode],
         properties: Object.entries(options.properties).map(([key, value]) => ({ key, value })),
-        schema,
-        encrypted: false,
+        schema: options.schema?.info,
+        encrypted: encryption?.always ?? false,
       },
       {
         topic,
@@ -77,12 +102,15 @@ export class ProducerFactory {
         batchDelay: batching?.maxDelay ?? 0,
         initialSequenceId: options.initialSequenceId,
         chunkBytes: options.chunking ? (options.maxChunkBytes ?? 0) : undefined,
+        get chunkOverhead() {
+          return encryption?.current?.overhead ?? 0;
+        },
         maxPendingMessages: options.maxPendingMessages,
         rejectWhenFull: options.whenFull === 'reject',
         sendTimeout: options.sendTimeout,
         backoff: this.client.backoff,
       },
-      new SendFrameCodec(undefined, undefined, options.maxChunkBytes),
+      new SendFrameCodec(compression, encryption, options.maxChunkBytes),
       this.services,
       hooks,
     );

@@ -1,11 +1,13 @@
 import { ClosedError, TransportError } from '../errors.js';
 import { type Clock, type TimerHandle } from '../net/clock.js';
 import { pulsarProducerChannel } from '../observability/channels.js';
+import { type ProducerEncryption } from './crypto/index.js';
 import { EventHub } from './event-hub.js';
 import { type PartitionHooks, type PartitionProducer } from './partition-producer.js';
 import { type MessageRouter, type RoundRobin } from './protocol/partitioner.js';
 import { type ProducerAction } from './protocol/producer-events.js';
-import { checkMessage, failedMessage, Send, type SendOwner } from './send.js';
+import { type Schema } from './schema/index.js';
+import { checkMessage, encodeValue, failedMessage, Send, type SendOwner } from './send.js';
 import {
   type CancelHandle,
   type ProducerEvents,
@@ -23,6 +25,8 @@ export interface ProducerParts {
   readonly clock: Clock;
   readonly sendTimeout: number;
   readonly closeTimeout: number;
+  readonly schema: Schema<unknown> | undefined;
+  readonly encryption: ProducerEncryption | undefined;
   readonly createTimeout: number;
   readonly lazy: boolean;
   readonly router: MessageRouter;
@@ -44,7 +48,7 @@ export interface SendOptions {
  * Sends messages to one topic, in the order of the calls (of each partition, where the topic has several). Made by
  * `PulsarClient.createProducer()`; reconnects by itself for as long as it is open.
  */
-export class PulsarProducer implements SendOwner {
+export class PulsarProducer<T = unknown> implements SendOwner {
   /** The full name, without a partition. */
   readonly topic: string;
 
@@ -71,6 +75,10 @@ export class PulsarProducer implements SendOwner {
       event: (partition, action) => this.tell(partition, action),
     };
     this.add(partitions);
+    parts.encryption?.start((cause, inTheClear) => {
+      this.events.emit('encryptionFailed', { cause, inTheClear });
+      this.publish('encryptionFailed', cause);
+    });
   }
 
   /** Given by the user or, without one, by the broker. */
@@ -124,7 +132,7 @@ export class PulsarProducer implements SendOwner {
    *
    * @throws TransportError see README, "Errors of a send": `ambiguous` says that it may be stored all the same
    */
-  send(message: ProducerMessage, options?: SendOptions): Promise<SendResult> {
+  send(message: ProducerMessage<T>, options?: SendOptions): Promise<SendResult> {
     return new Promise((resolve, reject) => {
       this.submit(message, (error, result) => (error === undefined ? resolve(result!) : reject(error)), options);
     });
@@ -135,7 +143,7 @@ export class PulsarProducer implements SendOwner {
    *
    * @returns takes the message back while nothing of it was written
    */
-  submit(message: ProducerMessage, callback: SendCallback, options?: SendOptions): CancelHandle {
+  submit(message: ProducerMessage<T>, callback: SendCallback, options?: SendOptions): CancelHandle {
     const { parts } = this;
     const checked = this.checked(message);
     const partition = this.partitions.length === 1 ? this.partitions[0] : this.route(checked.message);
@@ -199,10 +207,11 @@ export class PulsarProducer implements SendOwner {
 
   private checked(message: ProducerMessage): ReturnType<typeof checkMessage> & { readonly given: ProducerMessage } {
     let given = message;
-    const { interceptors, clock } = this.parts;
+    const { interceptors, clock, schema } = this.parts;
     try {
       for (const interceptor of interceptors) given = interceptor.beforeSend?.(given) ?? given;
-      return { ...checkMessage(given, () => clock.wallTime()), given };
+      const encoded = given.value === undefined ? given : encodeValue(given, schema);
+      return { ...checkMessage(encoded, () => clock.wallTime()), given };
     } catch (error) {
       return { ...failedMessage(error), given };
     }
@@ -232,6 +241,7 @@ export class PulsarProducer implements SendOwner {
 
   private async end(timeout: number): Promise<void> {
     this.parts.clock.clearTimer(this.growth);
+    this.parts.encryption?.stop();
     await Promise.all(this.partitions.map((partition) => partition.close(timeout)));
     this.parts.released(this);
     this.events.emit('closed', undefined);

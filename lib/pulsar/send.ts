@@ -1,6 +1,7 @@
 import { isTransportError, TransportError } from '../errors.js';
 import { type EncodableMessage } from './codec/send-types.js';
 import { SendOp } from './protocol/send-op.js';
+import { type Schema } from './schema/index.js';
 import { type CancelHandle, type ProducerMessage, type SendCallback } from './types.js';
 
 /** Takes messages back. */
@@ -36,6 +37,18 @@ export interface CheckedMessage {
 }
 
 const EMPTY: EncodableMessage = { payload: null };
+
+/**
+ * The message with the bytes of its value.
+ *
+ * @throws TransportError ERR_SERIALIZATION if the schema does not take the value, or there is none
+ */
+export function encodeValue(message: ProducerMessage, schema: Schema<unknown> | undefined): ProducerMessage {
+  const { value, payload } = message;
+  if (schema === undefined) throw wrongValue("the producer has no schema (option 'schema'), so it needs a payload");
+  if (payload !== undefined) throw wrongValue('there is a payload too; a message has one of them');
+  return { ...message, value: undefined, payload: value === null ? null : schema.encode(value) };
+}
 
 /**
  * Checks everything the encoder relies on: a message that fails there would fail the others of its batch.
@@ -92,6 +105,10 @@ const PROPERTY_BYTES = 16;
 
 function isWhole(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+function wrongValue(why: string): TransportError {
+  return new TransportError('ERR_SERIALIZATION', `Message field 'value': ${why}`);
 }
 
 function invalid(name: string, expected: string, received: unknown): CheckedMessage {

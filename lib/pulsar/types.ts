@@ -2,11 +2,11 @@ import { type TransportError } from '../errors.js';
 import { type MessageId } from './message-id.js';
 
 /** One message to send. The bytes must not be changed before the send is settled: they are not copied at the call. */
-export interface ProducerMessage {
+export interface ProducerMessage<T = unknown> {
   /** The bytes; `null` is a tombstone (no value). May be absent if the producer has a schema and `value` is given. */
   readonly payload?: Uint8Array | null;
-  /** Encoded by the producer's schema, in place of `payload`. */
-  readonly value?: unknown;
+  /** Encoded by the producer's schema, in place of `payload`; `null` is a tombstone. */
+  readonly value?: T | null;
   /** Partition key: the same key goes to the same partition, and to the same consumer of a Key_Shared subscription. */
   readonly key?: string;
   /** A partition key of bytes, in place of `key`. */
@@ -70,6 +70,11 @@ export interface ProducerEvents {
   orderBroken: { readonly partition: number; readonly sequenceId: number; readonly cause: TransportError };
   /** A message failed although it may be stored: sending it again may make a duplicate. */
   possibleDuplicate: { readonly partition: number; readonly sequenceId: number; readonly cause: TransportError };
+  /**
+   * A public key could not be read for a new data key; it is tried again. `inTheClear`: there is no key yet, and messages
+   * go out without encryption, as `failureAction: 'send'` asks.
+   */
+  encryptionFailed: { readonly cause: TransportError; readonly inTheClear: boolean };
   /** The topic has more partitions than before; the old ones were not touched. */
   partitionsChanged: { readonly before: number; readonly now: number };
   closed: undefined;

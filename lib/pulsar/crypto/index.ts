@@ -1,2 +1,3 @@
 export { type CryptoKeyReader, pemFiles, pemKeys, type PublicKeyInfo } from './key-reader.js';
-export { createEncryption, type EncryptionOptions, MessageEncryption } from './message-encryption.js';
+export { type EncryptionOptions } from './message-encryption.js';
+export { ProducerEncryption } from './producer-encryption.js';

@@ -10,27 +10,23 @@ export interface EncryptionOptions {
   readonly keyReader: CryptoKeyReader;
   /** Milliseconds until a new data key is made and the public keys are read again. Default 4 hours. */
   readonly rotateAfter?: number;
-  /** If a public key cannot be had: `fail` (default) the producer, or `send` in the clear. */
+  /**
+   * If a public key cannot be had when the producer is made: `fail` (default) does not make it; `send` sends in the clear
+   * until the keys are there (the producer's event `encryptionFailed` tells), which a topic that requires encryption
+   * refuses. Later on the keys there are stay in use.
+   */
   readonly failureAction?: 'fail' | 'send';
 }
 
 export const DEFAULT_ROTATION = 4 * 60 * 60 * 1000;
 
 /**
- * Ready to encrypt; undefined if a key cannot be had and `failureAction` is `send`.
+ * Ready to encrypt.
  *
  * @throws TransportError ERR_ENCRYPTION that names the key
  */
-export async function createEncryption(options: EncryptionOptions): Promise<MessageEncryption | undefined> {
-  if (options.keys.length === 0) {
-    throw new TransportError('ERR_ENCRYPTION', 'Encryption needs the name of at least one key');
-  }
-  try {
-    return new MessageEncryption(options, await readKeys(options));
-  } catch (error) {
-    if (options.failureAction === 'send') return undefined;
-    throw error;
-  }
+export async function createEncryption(options: EncryptionOptions): Promise<MessageEncryption> {
+  return new MessageEncryption(options, await readKeys(options));
 }
 
 /**
@@ -38,8 +34,6 @@ export async function createEncryption(options: EncryptionOptions): Promise<Mess
  * key with RSA-OAEP (SHA-1) for each of the consumers' keys. The broker never sees the payload, nor a key that opens it.
  */
 export class MessageEncryption implements Encryption {
-  readonly rotateAfter: number;
-
   #publicKeys: readonly PublicKey[];
   #dataKey = Buffer.alloc(0);
   #wrapped: EncryptedPayload['keys'] = [];
@@ -50,7 +44,6 @@ export class MessageEncryption implements Encryption {
     private readonly options: EncryptionOptions,
     publicKeys: readonly PublicKey[],
   ) {
-    this.rotateAfter = options.rotateAfter ?? DEFAULT_ROTATION;
     this.#publicKeys = publicKeys;
     this.#renew();
   }

@@ -25,6 +25,8 @@ export class Admission<O extends SendOp> {
       readonly maxPendingMessages: number;
       readonly rejectWhenFull: boolean;
       readonly chunkBytes: number | undefined;
+      /** Bytes that encryption adds to every chunk. */
+      readonly chunkOverhead?: number;
     },
     private readonly budget: MemoryBudget,
     private readonly waiter: MemoryWaiter,
@@ -115,11 +117,12 @@ export class Admission<O extends SendOp> {
 
   /** Enough for its chunks before compression, but never more than there are: the encoder refuses what needs more. */
   private permitsFor(op: O): number {
-    const { chunkBytes, maxPendingMessages } = this.config;
+    const { chunkBytes, chunkOverhead = 0, maxPendingMessages } = this.config;
     if (chunkBytes === undefined) return 1;
     const limit = chunkBytes === 0 ? this.maxMessageSize : Math.min(chunkBytes, this.maxMessageSize);
-    if (op.size <= limit - METADATA_ROOM) return 1;
-    return Math.min(maxPendingMessages, Math.max(2, Math.ceil(op.size / Math.max(1, limit - METADATA_ROOM))));
+    const room = limit - METADATA_ROOM - chunkOverhead;
+    if (op.size <= room) return 1;
+    return Math.min(maxPendingMessages, Math.max(2, Math.ceil(op.size / Math.max(1, room))));
   }
 
   private isFull(op: O): boolean {

@@ -10,6 +10,8 @@ export interface FrameFlowConfig extends FrameMakerConfig {
   /** For errors. */
   readonly topic: string;
   readonly rejectWhenFull: boolean;
+  /** Bytes that encryption adds to every chunk. */
+  readonly chunkOverhead?: number;
   /** Milliseconds that an open batch waits while other frames are under way. */
   readonly batchDelay: number;
 }
