@@ -30,7 +30,13 @@ export {
 } from './types.js';
 export { type SessionStore, type SessionStoreChange, type StoredPublish, type StoredSession } from './session-store.js';
 export { type DeliveryState, type MqttDelivery, type MqttMessage } from './protocol/delivery.js';
-export { matchParameters, TopicRouter, validateTopicFilter, validateTopicName } from './protocol/topic-filter.js';
+export {
+  matchParameters,
+  TopicRouter,
+  validateTopicFilter,
+  validateTopicName,
+  withoutShare,
+} from './protocol/topic-filter.js';
 export {
   type Properties,
   type ProtocolVersion,

@@ -1,9 +1,9 @@
 import { type MessageHandler } from '@nestjs/microservices';
 import { OptionsError } from '../errors.js';
+import { withoutShare } from '../mqtt/index.js';
 import { resolveHandlerOptions } from './handler-options.js';
 import { type HandlerEntry } from './handler-registry.js';
 import { type ResolvedMqttServerOptions } from './mqtt-server-options.js';
-import { stripShare } from './overlap.js';
 import { envelopeData } from './reply-opening.js';
 
 /**
@@ -28,7 +28,7 @@ export function handlerEntry(
       "'deadLetter'",
     );
   }
-  const filter = stripShare(subscribed);
+  const filter = withoutShare(subscribed);
   const group = (given['sharedGroup'] as string | false | undefined) ?? server.sharedGroup ?? false;
   // Nest's built-in client puts events in its envelope as well.
   const unwraps = isEvent && server.envelope === 'nest' && given['payload'] === undefined;

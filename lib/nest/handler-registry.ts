@@ -3,7 +3,7 @@ import { OptionsError } from '../errors.js';
 import { type MqttMessage, type Qos, TopicRouter, validateTopicFilter } from '../mqtt/index.js';
 import { type BatchCollector } from './batch-run.js';
 import { type ResolvedHandlerOptions } from './handler-options.js';
-import { filtersOverlap, stripShare, subscriptionIdentifierFor } from './overlap.js';
+import { OverlapFinder, subscriptionIdentifierFor } from './overlap.js';
 
 /** One handler method with what was said about it. */
 export interface HandlerEntry {
@@ -36,6 +36,8 @@ export interface WantedSubscription {
 /** All handlers of one server: which of them a message runs, and what has to be subscribed for them. */
 export class HandlerRegistry {
   private readonly entries: HandlerEntry[] = [];
+  /** The first one of each filter; the others are events as it is. */
+  private readonly firstOf = new Map<string, HandlerEntry>();
   private readonly router = new TopicRouter<HandlerEntry>();
   private readonly identifiers = new Set<number>();
   private skipsRetained = false;
@@ -55,8 +57,9 @@ export class HandlerRegistry {
     } catch (error) {
       throw new OptionsError(`handlers['${entry.subscription}']`, 'a valid topic filter', (error as Error).message);
     }
-    const other = this.entries.find((known) => known.filter === entry.filter && !(known.isEvent && entry.isEvent));
-    if (other !== undefined) {
+    const other = this.firstOf.get(entry.filter);
+    if (other === undefined) this.firstOf.set(entry.filter, entry);
+    else if (!other.isEvent || !entry.isEvent) {
       throw new OptionsError(
         `handlers['${entry.filter}']`,
         'one request handler or any number of event handlers for one filter',
@@ -105,20 +108,17 @@ export class HandlerRegistry {
 
   /** Subscriptions that can match the same topic get an identifier, the same one in every process. */
   private assignIdentifiers(wanted: WantedSubscription[]): void {
-    const overlapping = new Set<WantedSubscription>();
-    for (const [index, a] of wanted.entries()) {
-      for (const b of wanted.slice(index + 1)) {
-        if (filtersOverlap(stripShare(a.filter), stripShare(b.filter))) overlapping.add(a).add(b);
-      }
-    }
-    for (const subscription of overlapping) {
+    const finder = new OverlapFinder();
+    for (const { filter } of wanted) finder.add(filter);
+    const identifiers = new Map<string, number>();
+    for (const subscription of wanted) {
+      if (!finder.overlaps(subscription.filter)) continue;
       const identifier = subscriptionIdentifierFor(subscription.filter);
       subscription.subscriptionIdentifier = identifier;
+      identifiers.set(subscription.filter, identifier);
       this.identifiers.add(identifier);
-      for (const entry of this.entries) {
-        if (entry.subscription === subscription.filter) entry.identifier = identifier;
-      }
     }
+    for (const entry of this.entries) entry.identifier = identifiers.get(entry.subscription);
   }
 }
 

@@ -1,25 +1,85 @@
-/** Whether some topic is matched by both filters (without `$share`). */
-export function filtersOverlap(a: string, b: string): boolean {
-  if (a === b) return true;
-  if (!hasWildcard(a) && !hasWildcard(b)) return false;
-  const left = a.split('/');
-  const right = b.split('/');
-  // A leading wildcard does not match topics that begin with $ [MQTT-4.7.2-1].
-  if (isWildcard(left[0]) && right[0].startsWith('$')) return false;
-  if (isWildcard(right[0]) && left[0].startsWith('$')) return false;
-  for (let level = 0; ; level++) {
-    const l = left[level];
-    const r = right[level];
-    // '#' also stands for its parent level, so it meets a filter that has just ended.
-    if (l === '#' || r === '#') return true;
-    if (l === undefined || r === undefined) return l === r;
-    if (l !== '+' && r !== '+' && l !== r) return false;
+import { withoutShare } from '../mqtt/index.js';
+
+/**
+ * Which subscriptions can match a topic that another one matches too: each of them gets a Subscription Identifier.
+ * A trie, so that ten thousand filters are not compared pair by pair.
+ */
+export class OverlapFinder {
+  private readonly root = new Level();
+
+  /** @param subscription a topic filter, also `$share/group/filter`; each one is added once */
+  add(subscription: string): void {
+    let level = this.root;
+    level.below += 1;
+    for (const name of withoutShare(subscription).split('/')) {
+      level = level.descend(name);
+      level.below += 1;
+    }
+    level.ending += 1;
+  }
+
+  /** Whether some topic is matched by this subscription, which was added, and by another one. */
+  overlaps(subscription: string): boolean {
+    const names = withoutShare(subscription).split('/');
+    return meets(this.root, names, 0);
   }
 }
 
-/** `$share/group/filter` -> `filter`; everything else as it is. */
-export function stripShare(filter: string): string {
-  return filter.startsWith('$share/') ? filter.slice(filter.indexOf('/', 7) + 1) : filter;
+class Level {
+  /** Filters that end here. */
+  ending = 0;
+  /** Filters that end here or at a lower level. */
+  below = 0;
+  readonly children = new Map<string, Level>();
+
+  descend(name: string): Level {
+    let child = this.children.get(name);
+    if (child === undefined) this.children.set(name, (child = new Level()));
+    return child;
+  }
+}
+
+/**
+ * Whether the levels from `at` on meet another filter under `level`. The filter that asks is in the trie itself, on the
+ * path of its own names: where it can be met it does not count.
+ */
+function meets(level: Level, names: readonly string[], at: number, own = true): boolean {
+  const name = names.at(at);
+  const self = own ? 1 : 0;
+  if (name === '#') return at === 0 ? meetsAnyTopic(level) : level.below > self;
+  // '#' also stands for its parent level, so it meets a filter that has just ended [MQTT5 4.7.1.2].
+  if (level.children.has('#') && !(at === 0 && isHidden(name))) return true;
+  if (name === undefined) return level.ending > self;
+  for (const [other, child] of candidates(level, name)) {
+    // A leading wildcard does not match topics that begin with $ [MQTT-4.7.2-1].
+    if (at === 0 && ((name === '+' && isHidden(other)) || (other === '+' && isHidden(name)))) continue;
+    if (meets(child, names, at + 1, own && other === name)) return true;
+  }
+  return false;
+}
+
+/** `#` alone: every topic but those that begin with `$`. */
+function meetsAnyTopic(root: Level): boolean {
+  for (const [name, child] of root.children) {
+    if (!isHidden(name) && child.below > (name === '#' ? 1 : 0)) return true;
+  }
+  return false;
+}
+
+/** The children that a level name can meet; `#` was looked at before. */
+function* candidates(level: Level, name: string): Iterable<[string, Level]> {
+  if (name !== '+') {
+    for (const other of [name, '+']) {
+      const child = level.children.get(other);
+      if (child !== undefined) yield [other, child];
+    }
+    return;
+  }
+  for (const entry of level.children) if (entry[0] !== '#') yield entry;
+}
+
+function isHidden(name: string | undefined): boolean {
+  return name?.startsWith('$') === true;
 }
 
 /**
@@ -30,12 +90,4 @@ export function subscriptionIdentifierFor(filter: string): number {
   let hash = 0x811c9dc5;
   for (const byte of Buffer.from(filter)) hash = Math.imul(hash ^ byte, 0x01000193) >>> 0;
   return (hash ^ (hash >>> 28)) & 0x0fffffff || 1;
-}
-
-function hasWildcard(filter: string): boolean {
-  return filter.includes('+') || filter.includes('#');
-}
-
-function isWildcard(level: string): boolean {
-  return level === '+' || level === '#';
 }
