@@ -67,6 +67,7 @@ export {
 export {
   type AccessMode,
   type Authentication,
+  type AuthRequest,
   avroSchema,
   type AvroSchemaOptions,
   basicAuth,
@@ -81,6 +82,8 @@ export {
   type JsonSchemaOptions,
   MessageId,
   type MessageRouter,
+  oauth2Auth,
+  type OAuth2Options,
   pemFiles,
   pemKeys,
   type ProducerEvents,
