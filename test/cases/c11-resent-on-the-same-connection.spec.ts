@@ -40,6 +40,27 @@ it('C11: with strictResends it is a protocol error', async () => {
   expect(reasonCode).toBe(0x82);
 });
 
+it('C11: with strictResends also between PUBREC and PUBREL', async () => {
+  const { broker, client } = await startPair({ strictResends: true, protocolVersion: 5 });
+  broker.withhold('pubrel');
+  broker.publish('t/a', 'x', { qos: 2 });
+  await handedOut(broker, client, 1);
+  client.acknowledge(client.handedOut[0]);
+  await broker.log.waitForReceived('pubrec');
+  const [{ messageId }] = broker.log.sent('publish');
+  broker.connection!.send({
+    cmd: 'publish',
+    topic: 't/a',
+    payload: 'x',
+    qos: 2,
+    dup: true,
+    retain: false,
+    messageId: messageId!,
+  });
+  const [{ reasonCode }] = await broker.log.waitForReceived('disconnect', 1);
+  expect(reasonCode).toBe(0x82);
+});
+
 it('C11: another message under a live identifier is a protocol error', async () => {
   const { broker, client } = await startPair({ protocolVersion: 5 });
   broker.publish('t/a', 'x');

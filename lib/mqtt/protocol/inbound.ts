@@ -106,6 +106,7 @@ export class Inbound implements AcknowledgementSink {
     if (here && message !== undefined && !sameContent(message, topic, packet)) {
       throw inUse(id, 'between PUBREC and PUBREL');
     }
+    if (here) this.checkResend();
     const same = message === undefined ? packet.qos === 2 : this.isCopy(message, topic, packet);
     if (here || same) {
       this.core.counters.bound += 1;
@@ -125,10 +126,13 @@ export class Inbound implements AcknowledgementSink {
   /** The same identifier again on the same connection, whatever DUP says (AWS IoT, NATS, older EMQX). */
   private resent(delivery: Delivery, packet: PublishPacket, topic: string): void {
     if (!sameContent(delivery.message, topic, packet)) throw inUse(packet.packetId, 'by another message');
-    if (this.core.config.strictResends) {
-      throw new RemoteProtocolError('The server sent a message again on the same connection', PROTOCOL_ERROR);
-    }
+    this.checkResend();
     this.recognised(delivery);
+  }
+
+  private checkResend(): void {
+    if (!this.core.config.strictResends) return;
+    throw new RemoteProtocolError('The server sent a message again on the same connection', PROTOCOL_ERROR);
   }
 
   private recognised(delivery: Delivery): void {
@@ -257,30 +261,19 @@ export class Inbound implements AcknowledgementSink {
     this.bound.delete(packetId);
     this.move(delivery, 'handed');
     this.core.counters.acknowledged += 1;
-    if (delivery.message.qos === 2) {
-      // A PUBREC of 0x80 and above ends the exchange [MQTT-4.3.3-9].
-      if (reasonCode < 0x80) {
-        this.received.set(packetId, delivery.message);
-        this.receivedHere.add(packetId);
-        this.core.record({ type: 'putReceived', packetId });
-      }
-      this.core.outbox.acknowledge(
-        'pubrec',
-        packetId,
-        reasonCode,
-        version5 ? delivery.acknowledgeProperties : undefined,
-      );
-    } else {
-      this.core.outbox.acknowledge(
-        'puback',
-        packetId,
-        reasonCode,
-        version5 ? delivery.acknowledgeProperties : undefined,
-      );
+    const { qos } = delivery.message;
+    // A PUBREC of 0x80 and above ends the exchange [MQTT-4.3.3-9].
+    if (qos === 2 && reasonCode < 0x80) {
+      this.received.set(packetId, delivery.message);
+      this.receivedHere.add(packetId);
+      this.core.record({ type: 'putReceived', packetId });
     }
+    const properties = version5 ? delivery.acknowledgeProperties : undefined;
+    this.core.outbox.acknowledge(qos === 2 ? 'pubrec' : 'puback', packetId, reasonCode, properties);
   }
 
   repeated(packetId: number): void {
+    this.receivedHere.add(packetId);
     this.core.outbox.acknowledge('pubrec', packetId, 0, undefined);
   }
 

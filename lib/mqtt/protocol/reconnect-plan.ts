@@ -20,7 +20,7 @@ export class ReconnectPlan {
   private longAttempt = 0;
   private takeovers = 0;
   private connectedAt: number | undefined = undefined;
-  /** With `auto`: what the next CONNECT says, until one succeeded. */
+  /** What the next CONNECT says, until one succeeded. */
   private candidate: ProtocolVersion;
   private confirmed: ProtocolVersion | undefined = undefined;
 
@@ -61,11 +61,7 @@ export class ReconnectPlan {
     if (lasted >= STABLE_MS) {
       this.restart();
     }
-    if (this.negotiates && (ending === 'version' || ending === 'closedBeforeConnack')) {
-      // 3.1.1 on the same server at once; if that fails as well, 5 is tried again after the usual delay.
-      this.candidate = this.candidate === 5 ? 4 : 5;
-      if (this.candidate === 4) return 0;
-    }
+    if (this.fallsBack(ending)) return 0;
     switch (ending) {
       case 'controlled':
         return this.config.reconnectDelay(0, random);
@@ -88,6 +84,20 @@ export class ReconnectPlan {
         if (!wasConnected) this.nextServer();
         return this.short(random);
     }
+  }
+
+  /** 3.1.1 on the same server at once. */
+  private fallsBack(ending: Ending): boolean {
+    if (this.config.protocolVersion !== 'auto') return false;
+    const tried = this.version;
+    // What was agreed on does not count for a server that refuses it: another one, or one that was set up anew.
+    if (ending === 'version') this.confirmed = undefined;
+    if (this.confirmed !== undefined) return false;
+    const refused = ending === 'version' || ending === 'closedBeforeConnack';
+    // If that fails as well, for whatever reason, 5 is tried again after the usual delay: an outage during the fallback
+    // must not decide the version for good.
+    this.candidate = tried === 5 && refused ? 4 : 5;
+    return this.candidate === 4;
   }
 
   /** Tries that failed since the last stable connection. */

@@ -22,6 +22,32 @@ describe('protocolVersion auto', () => {
     expect(broker.log.received('connect')[2].protocolVersion).toBe(4);
   });
 
+  it('an outage during the fallback does not decide for 3.1.1', async () => {
+    const broker = await startBroker();
+    broker.onReceive(({ cmd }, connection) => {
+      if (cmd !== 'connect' || connection.number > 2) return undefined;
+      // A broker that is shutting down: the first connection ends without an answer, the next one is refused.
+      if (connection.number === 2) connection.cut({ reset: true });
+      else connection.end();
+      return 'ignore';
+    });
+    const client = newClient(broker, { waitForBroker: true });
+    await client.connect();
+    const versions = broker.log.received('connect').map(({ protocolVersion }) => protocolVersion);
+    expect(versions.slice(0, 3)).toEqual([5, 4, 5]);
+    expect(client.protocolVersion).toBe(5);
+  });
+
+  it('a server that was replaced by one without 5 is served', async () => {
+    const broker = await startBroker();
+    const client = newClient(broker);
+    await client.connect();
+    broker.options.versions = [4];
+    broker.cut();
+    await broker.log.waitFor(() => client.protocolVersion === 4 || undefined);
+    expect(broker.log.received('connect').map(({ protocolVersion }) => protocolVersion)).toEqual([5, 5, 4]);
+  });
+
   it('a fixed version does not fall back', async () => {
     const broker = await startBroker({ versions: [4], unsupportedVersion: 'connack-5' });
     await expect(newClient(broker, { protocolVersion: 5 }).connect()).rejects.toMatchObject({

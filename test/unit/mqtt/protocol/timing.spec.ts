@@ -70,9 +70,21 @@ describe('ReconnectPlan', () => {
     expect(plan.version).toBe(5);
     expect(half(plan, 'closedBeforeConnack')).toBe(0);
     plan.connected(4, 0);
-    expect(half(plan, 'version')).toBeUndefined();
     expect(half(plan, 'closedBeforeConnack')).toBe(100);
     expect(plan.version).toBe(4);
+    // Only a refusal of the version itself opens the question again.
+    expect(half(plan, 'version')).toBe(200);
+    expect(plan.version).toBe(5);
+  });
+
+  it('auto: whatever fails after the fallback, 5 is next', () => {
+    for (const ending of ['retry', 'closedBeforeConnack', 'version', 'credentials', 'longBackoff'] as const) {
+      const plan = new ReconnectPlan(config());
+      half(plan, 'closedBeforeConnack');
+      expect(plan.version).toBe(4);
+      expect(half(plan, ending)).toBeGreaterThan(0);
+      expect(plan.version).toBe(5);
+    }
   });
 });
 
