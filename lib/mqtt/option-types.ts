@@ -48,7 +48,10 @@ export interface MqttClientOptions {
   receiveMaximum?: number;
   /** Largest packet accepted, in bytes. Default 16 MiB. */
   maximumPacketSize?: number;
-  /** Topic aliases the server may use. Default 16. */
+  /**
+   * Topic aliases the server may use. Default 0: mochi 2.7.9 resends a message on a new connection with an alias of the old
+   * one and no topic, so that nobody can tell any more where it belongs.
+   */
   topicAliasMaximum?: number;
   /** Use topic aliases for publishes where the server allows them. Default true. */
   topicAliases?: boolean;

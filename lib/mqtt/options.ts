@@ -172,7 +172,7 @@ export function parseMqttClientOptions(input: MqttClientOptions = {}, path = 'mq
     onSessionLost: input.onSessionLost ?? 'republish',
     receiveMaximum,
     maximumPacketSize: input.maximumPacketSize ?? 16 * 1024 * 1024,
-    topicAliasMaximum: input.topicAliasMaximum ?? 16,
+    topicAliasMaximum: input.topicAliasMaximum ?? 0,
     topicAliases: input.topicAliases ?? true,
     strictResends: input.strictResends ?? false,
     strictReceiveMaximum: input.strictReceiveMaximum ?? false,
