@@ -93,6 +93,7 @@ export class Link {
     this.reader = new FrameReader(this.core.version, { maximumPacketSize: config.maximumPacketSize });
     try {
       const packet = connectPacket(config, this.core.version, this.clientId, credentials);
+      this.parts.subscriptions.connecting();
       this.core.outbox.write(encodePacket(packet, this.core.version));
     } catch (error) {
       // What the user gave does not fit into a CONNECT: it will not the next time either.

@@ -9,6 +9,7 @@ import { encodePacket } from '../codec/control.js';
 import { PROTOCOL_ERROR } from '../codec/malformed.js';
 import { type Properties, type SubackPacket, type SubscriptionRequest, type UnsubackPacket } from '../codec/packets.js';
 import { type SessionCore } from './core.js';
+import { GrantedFilters } from './granted-filters.js';
 import { SubscribeJob, UnsubscribeJob } from './subscribe-job.js';
 import { validateTopicFilter } from './topic-filter.js';
 import { type Subscription, type SubscriptionGrant } from './types.js';
@@ -37,12 +38,7 @@ const NO_SUBSCRIPTION_EXISTED = 0x11;
 export class Subscriptions {
   // valid for the session
   private readonly wanted = new Map<string, Subscription>();
-  /** What the server's session holds, as far as this client (or its store) knows. */
-  private readonly granted = new Map<string, Subscription>();
-  /** The part of `granted` that a store brought and nobody has asked for in this process. */
-  private readonly inherited = new Set<string>();
-  /** Granted with a lower QoS than asked for: not worth keeping. */
-  private readonly lowered = new Set<string>();
+  private readonly granted: GrantedFilters;
   /** Not sent on this connection, in the order of the calls. */
   private queue: Part[] = [];
 
@@ -51,7 +47,9 @@ export class Subscriptions {
   private resumed = false;
   private readonly pending = new Map<number, PendingPacket>();
 
-  constructor(private readonly core: SessionCore) {}
+  constructor(private readonly core: SessionCore) {
+    this.granted = new GrantedFilters(core);
+  }
 
   get awaitsAnswer(): boolean {
     return this.pending.size > 0;
@@ -115,19 +113,24 @@ export class Subscriptions {
     }
   }
 
+  /** CONNECT is about to be written. */
+  connecting(): void {
+    this.granted.withdraw();
+  }
+
   connected(sessionPresent: boolean, now: number): void {
     this.online = true;
     this.resumed = sessionPresent;
-    if (!sessionPresent) {
+    if (sessionPresent) this.granted.record();
+    else {
       this.granted.clear();
-      this.inherited.clear();
       const obsolete = this.queue.filter(isUnsubscribe);
       this.queue = this.queue.filter(isSubscribe);
       for (const part of obsolete) this.unsubscribed(part, NO_SUBSCRIPTION_EXISTED);
     }
     const queued = new Set(this.queue.filter(isSubscribe).map((part) => requestOf(part).filter));
     const missing = [...this.wanted.values()].filter(
-      (request) => !queued.has(request.filter) && !sameSubscription(this.granted.get(request.filter), request),
+      (request) => !queued.has(request.filter) && !this.granted.includes(request),
     );
     const renewal = new SubscribeJob(missing, undefined);
     this.queue.unshift(...missing.map((_, index) => ({ job: renewal, index })));
@@ -152,7 +155,9 @@ export class Subscriptions {
   /** Sends what waits, in batches, while packet identifiers last. */
   pump(now: number): void {
     if (!this.online) return;
-    if (this.inherited.size > 0) this.grantInherited();
+    if (this.granted.inheritedCount > 0) this.grantInherited();
+    const leaving = this.queue.filter(isUnsubscribe);
+    if (leaving.length > 0) this.granted.forget(leaving.map(filterOf));
     while (this.queue.length > 0) {
       const packetId = this.core.ids.take();
       if (packetId === 0) return;
@@ -169,8 +174,7 @@ export class Subscriptions {
     this.queue = this.queue.filter((part) => {
       if (!isSubscribe(part)) return true;
       const request = requestOf(part);
-      const known =
-        this.inherited.delete(request.filter) && sameSubscription(this.granted.get(request.filter), request);
+      const known = this.granted.claim(request);
       if (known) this.fulfil(part, { filter: request.filter, requestedQos: request.qos, reasonCode: request.qos });
       return !known;
     });
@@ -257,19 +261,15 @@ export class Subscriptions {
       this.fulfil(part, grant);
     });
     if (refused.length > 0) this.core.outbox.emit({ kind: 'resubscribeRefused', grants: refused });
-    this.recordFilters();
     this.pump(now);
+    this.recordAtEnd();
   }
 
   /** A refused filter of a renewal stays wanted: it is tried again on the next connection. */
   private answered(request: Subscription, reasonCode: number, renewal: boolean): void {
-    this.lowered.delete(request.filter);
-    if (reasonCode < request.qos) this.lowered.add(request.filter);
-    if (reasonCode < 0x80) this.granted.set(request.filter, request);
-    else {
-      this.granted.delete(request.filter);
-      if (!renewal && this.wanted.get(request.filter) === request) this.wanted.delete(request.filter);
-    }
+    this.granted.answered(request, reasonCode);
+    if (reasonCode < 0x80 || renewal) return;
+    if (this.wanted.get(request.filter) === request) this.wanted.delete(request.filter);
   }
 
   unsuback(packet: UnsubackPacket, now: number): void {
@@ -279,11 +279,16 @@ export class Subscriptions {
     if (unsubscribes === undefined) return;
     unsubscribes.forEach((part, i) => {
       const reasonCode = this.core.version === 5 ? packet.reasonCodes[i] : 0;
-      if (reasonCode < 0x80) this.granted.delete(part.job.filters[part.index]);
       this.unsubscribed(part, reasonCode);
     });
-    this.recordFilters();
     this.pump(now);
+    this.recordAtEnd();
+  }
+
+  /** Once for all packets of a burst: what the store does not know of is only subscribed again. */
+  private recordAtEnd(): void {
+    for (const { timedOut } of this.pending.values()) if (!timedOut) return;
+    this.granted.record();
   }
 
   private unsubscribed(part: Part<UnsubscribeJob>, reasonCode: number): void {
@@ -315,18 +320,9 @@ export class Subscriptions {
     return pending.parts;
   }
 
-  private recordFilters(): void {
-    if (!this.core.config.persistent) return;
-    const filters = [...this.granted.values()].filter(({ filter }) => !this.lowered.has(filter));
-    this.core.record({ type: 'putFilters', filters });
-  }
-
   /** What the broker has granted to an earlier process. */
   restore(filters: readonly Subscription[]): void {
-    for (const subscription of filters) {
-      this.granted.set(subscription.filter, subscription);
-      this.inherited.add(subscription.filter);
-    }
+    this.granted.restore(filters);
   }
 
   nextDeadline(): number | undefined {
@@ -381,14 +377,4 @@ function filterOf(part: Part): string {
 
 function identifierOf(part: Part): number | undefined {
   return isSubscribe(part) ? requestOf(part).subscriptionIdentifier : undefined;
-}
-
-function sameSubscription(a: Subscription | undefined, b: Subscription): boolean {
-  return (
-    a !== undefined &&
-    a.qos === b.qos &&
-    (a.noLocal ?? false) === (b.noLocal ?? false) &&
-    (a.retainAsPublished ?? false) === (b.retainAsPublished ?? false) &&
-    a.subscriptionIdentifier === b.subscriptionIdentifier
-  );
 }

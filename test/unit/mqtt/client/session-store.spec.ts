@@ -242,4 +242,66 @@ describe('LevelSessionStore', () => {
     expect(filters).toEqual(['changed']);
     await second.close();
   });
+
+  it('the filters of a lost session are not believed in, when the process ends before the new SUBACK', async () => {
+    const broker = await startBroker();
+    const first = newClient(broker, { store: new LevelSessionStore({ path }) });
+    await first.connect();
+    await first.subscribe([{ filter: 't', qos: 1 }]);
+    await first.close();
+    broker.dropSession('client');
+
+    // The new session is there on the server, without a filter, and nobody has read its CONNACK.
+    const stop = broker.withhold('connack');
+    const store = new LevelSessionStore({ path });
+    const second = newClient(broker, { store });
+    second.connect().catch(() => undefined);
+    await broker.log.waitForReceived('connect', 2);
+    second.destroy();
+    await store.close();
+    stop();
+
+    const third = newClient(broker, { store: new LevelSessionStore({ path }) });
+    expect((await third.connect()).sessionPresent).toBe(true);
+    await third.subscribe([{ filter: 't', qos: 1 }]);
+    broker.publish('t', 'x', { qos: 1 });
+    await handedOut(broker, third, 1);
+    await third.close();
+  });
+
+  it('a filter whose UNSUBSCRIBE was written is not believed in', async () => {
+    const broker = await startBroker();
+    const store = new LevelSessionStore({ path });
+    const first = newClient(broker, { store });
+    await first.connect();
+    await first.subscribe([{ filter: 't', qos: 1 }]);
+    broker.withhold('unsuback');
+    first.unsubscribe(['t']).catch(() => undefined);
+    await broker.log.waitForReceived('unsubscribe', 1);
+    first.destroy();
+    await store.close();
+
+    const second = newClient(broker, { store: new LevelSessionStore({ path }) });
+    await second.connect();
+    await second.subscribe([{ filter: 't', qos: 1 }]);
+    expect(broker.log.received('subscribe')).toHaveLength(2);
+    await second.close();
+  });
+
+  it('2,000 filters with identifiers, each in a packet of its own, are recorded a few times and not once per packet', async () => {
+    const broker = await startBroker();
+    const store = new SlowStore();
+    store.automatic = true;
+    const client = newClient(broker, { store, protocolVersion: 5 });
+    await client.connect();
+    const filters = Array.from({ length: 2_000 }, (_, i) => `d/${i}`);
+    await client.subscribe(filters.map((filter, i) => ({ filter, qos: 1 as const, subscriptionIdentifier: i + 1 })));
+    const recorded = (): number[] =>
+      store.batches.flat().flatMap((change) => (change.type === 'putFilters' ? [change.filters.length] : []));
+    await broker.log.waitFor(() => recorded().includes(2_000));
+    await client.unsubscribe(filters);
+    await broker.log.waitFor(() => recorded().at(-1) === 0);
+    expect(recorded().reduce((sum, count) => sum + count, 0)).toBeLessThan(6 * 2_000);
+    await client.close();
+  });
 });
