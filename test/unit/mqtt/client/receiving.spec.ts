@@ -307,7 +307,10 @@ describe('subscriptions', () => {
 
 describe('topic aliases of the server', () => {
   it('are resolved, also for the copy on the next connection', async () => {
-    const { broker, client } = await startPair({ protocolVersion: 5 }, { useTopicAliases: true });
+    const { broker, client } = await startPair(
+      { protocolVersion: 5, topicAliasMaximum: 16 },
+      { useTopicAliases: true },
+    );
     broker.publish('t/long/topic', '1');
     broker.publish('t/long/topic', '2');
     await handedOut(broker, client, 2);
