@@ -79,6 +79,8 @@ export class Connection {
   private readonly writer: FrameWriter;
   private readonly alarm: Alarm;
   private readonly producers = new Map<number, ProducerHandler>();
+  /** Closed by the broker and not opened again: SEND_ERRORs still come for them. */
+  private readonly former = new Map<number, ProducerHandler>();
   private readonly touched = new Set<ProducerHandler>();
   private readonly transport: Transport;
   private settleReady!: { resolve: (connection: Connection) => void; reject: (error: TransportError) => void };
@@ -153,10 +155,6 @@ export class Connection {
     return this.receipted || (this.answered && !this.carried);
   }
 
-  get producerCount(): number {
-    return this.producers.size;
-  }
-
   /** A SEND frame. Dropped if the connection has ended: its producer was told then. */
   write(frame: Buffer): void {
     if (this.state.phase !== 'closed') this.writer.write(frame);
@@ -201,6 +199,7 @@ export class Connection {
   ): Promise<Answer<'producerSuccess'>> {
     const { producerId } = handler;
     this.carried = true;
+    this.former.delete(producerId);
     this.producers.set(producerId, handler);
     try {
       return await this.request(name, 'producerSuccess', build, { queued });
@@ -212,10 +211,6 @@ export class Connection {
       }
       throw error;
     }
-  }
-
-  carries(handler: ProducerHandler): boolean {
-    return this.producers.get(handler.producerId) === handler;
   }
 
   /**
@@ -281,7 +276,9 @@ export class Connection {
 
   private producerCommand(command: ServerCommand): void {
     if (command.type === 'sendError') {
-      this.find(command.producerId)?.sendError(command.sequenceId, command.error, command.message);
+      const { producerId, sequenceId, error, message } = command;
+      const concerned = this.find(producerId) ?? this.former.get(producerId);
+      if (concerned !== undefined) this.touch(concerned).sendError(sequenceId, error, message);
       return;
     }
     const closing = brokerClosing(command, this.broker);
@@ -291,8 +288,10 @@ export class Connection {
       return;
     }
     const producer = this.find(closing.producerId);
+    if (producer === undefined) return;
     this.producers.delete(closing.producerId);
-    producer?.brokerClosed(closing.error, closing.hint);
+    this.former.set(closing.producerId, producer);
+    producer.brokerClosed(closing.error, closing.hint);
   }
 
   private find(producerId: number): ProducerHandler | undefined {
@@ -383,6 +382,7 @@ export class Connection {
     for (const request of unanswered) request.reject(error);
     const producers = [...this.producers.values()];
     this.producers.clear();
+    this.former.clear();
     this.hooks.closed(this, error, this.wasReady);
     for (const producer of producers) {
       producer.connectionLost(error);

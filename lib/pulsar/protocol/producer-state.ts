@@ -17,6 +17,8 @@ import { type ProducerPhase } from './producer-table.js';
 import { OpState, type SealedFrame, type SendOp, type Settlement } from './send-op.js';
 import { BrokerError, failureKind, serverErrorRule } from './server-errors.js';
 
+type SendRefusal = Extract<LinkEvent, { readonly kind: 'sendError' }>;
+
 export interface ProducerCoreConfig extends FrameFlowConfig {
   /** Milliseconds; 0 = none. */
   readonly sendTimeout: number;
@@ -49,8 +51,10 @@ export class ProducerState<O extends SendOp> {
   private refusal: TransportError | undefined = undefined;
   private closeDeadline = Infinity;
   private createDeadline = Infinity;
-  /** The link that was left because of a refusal, until the next one is up. */
+  /** The link that was left because of a refusal, or closed by the broker, until the next one is up. */
   private leftGeneration = -1;
+  /** What ends the producer, once everything that came with it was taken: other frames may have been refused too. */
+  private ending: TransportError | undefined = undefined;
   private nextExpiry = Infinity;
 
   constructor(
@@ -165,6 +169,7 @@ export class ProducerState<O extends SendOp> {
     const { inbox } = this;
     for (let index = 0; index < inbox.length; index++) this.take(inbox[index]);
     inbox.length = 0;
+    if (this.ending !== undefined) this.terminate(this.ending);
     this.deadlines();
     this.pump(wallTime);
     this.finish();
@@ -212,12 +217,13 @@ export class ProducerState<O extends SendOp> {
         return;
       case 'brokerClose':
         if (this.isCurrent(input.generation)) {
+          this.leftGeneration = input.generation;
           this.down('lost', input.error, input.hint);
         }
         return;
       case 'sendError':
-        if (input.generation === this.leftGeneration) this.takeLateSendError(input.sequenceId);
-        else if (this.isCurrent(input.generation)) this.takeSendError(input.sequenceId, input.code, input.message);
+        if (input.generation === this.leftGeneration) this.takeLateSendError(input);
+        else if (this.isCurrent(input.generation)) this.takeSendError(input);
         return;
       case 'left':
         if (input.generation === this.leftGeneration) this.flow.pending.clearDoubts();
@@ -285,7 +291,7 @@ export class ProducerState<O extends SendOp> {
     this.outcomes.stored(frame, receipt.ledgerId, receipt.entryId);
   }
 
-  private takeSendError(sequenceId: number, code: number, message: string): void {
+  private takeSendError({ sequenceId, code, message }: SendRefusal): void {
     const error = new BrokerError(`SEND ${sequenceId} to '${this.config.topic}'`, code, message);
     const frame = this.flow.pending.find(sequenceId);
     if (frame === undefined || !this.link.ready) {
@@ -298,7 +304,8 @@ export class ProducerState<O extends SendOp> {
       case 'item':
         return this.outcomes.failFrame(frame, error);
       case 'terminal':
-        return this.terminate(error);
+        this.ending ??= error;
+        return;
       case 'restart':
         if (this.flow.pending.hasAfter(frame)) {
           this.orderBroken += 1;
@@ -310,10 +317,16 @@ export class ProducerState<O extends SendOp> {
     }
   }
 
-  /** The link was left because of another frame: this one is only marked. */
-  private takeLateSendError(sequenceId: number): void {
+  /**
+   * The link was left because of another frame, or the broker has closed the producer (then the end of a topic is told in no
+   * other way): the frame is marked, and sent again if that can help.
+   */
+  private takeLateSendError({ sequenceId, code, message }: SendRefusal): void {
     const frame = this.flow.pending.find(sequenceId);
-    if (frame !== undefined) frame.refusals += 1;
+    if (frame === undefined) return;
+    frame.refusals += 1;
+    if (serverErrorRule(code).send !== 'terminal') return;
+    this.ending ??= new BrokerError(`SEND ${sequenceId} to '${this.config.topic}'`, code, message);
   }
 
   /** Leaves the link and opens the producer again; all pending frames will be sent once more. */
@@ -323,6 +336,8 @@ export class ProducerState<O extends SendOp> {
   }
 
   private terminate(error: TransportError): void {
+    this.ending = undefined;
+    if (this.phase === 'terminated' || this.phase === 'closed') return;
     this.flow.linkDown();
     this.link.end('terminate');
     this.refusal = error;
