@@ -26,6 +26,8 @@ import { CLIENT_VERSION } from './version.js';
 export interface BrokerTarget {
   readonly logical: Endpoint;
   readonly physical: Endpoint;
+  /** The service address passes us on to it. */
+  readonly proxied: boolean;
 }
 
 export interface ConnectionSettings {

@@ -2,10 +2,9 @@ import { ClosedError, isTransportError, TransportError } from '../errors.js';
 import { type Clock } from '../net/clock.js';
 import { type Endpoint } from '../net/dial.js';
 import { Alarm } from './alarm.js';
-import { parseBrokerUrl } from './broker-url.js';
 import { type EncodableMessage } from './codec/send-types.js';
 import { type ClientCommand, type KeyValue, type SchemaInfo } from './codec/command-types.js';
-import { type Connection } from './connection.js';
+import { type BrokerTarget, type Connection } from './connection.js';
 import { type ConnectionPool } from './connection-pool.js';
 import { type Lookup } from './lookup.js';
 import { PartitionLink } from './partition-link.js';
@@ -65,6 +64,8 @@ export class PartitionProducer {
 
   /** The cluster the topic has moved to. */
   private serviceUrl: Endpoint | undefined = undefined;
+  /** The broker of the last try. */
+  private target: BrokerTarget | undefined = undefined;
   private topicEpoch: number | undefined = undefined;
   private leaving: Promise<void> = Promise.resolve();
   private closeTimeout = 0;
@@ -318,13 +319,13 @@ export class PartitionProducer {
 
   private async connect(hint: DialHint | undefined): Promise<Connection> {
     const { pool, lookup } = this.services;
-    const url = lookup.tls ? hint?.brokerServiceUrlTls : hint?.brokerServiceUrl;
-    if (url !== undefined && hint?.migrated === true) this.serviceUrl = parseBrokerUrl(url);
-    else if (url !== undefined) {
-      const endpoint = parseBrokerUrl(url);
-      return pool.connect({ logical: endpoint, physical: endpoint }, this.producerId);
-    }
-    return pool.connect(await lookup.broker(this.identity.topic, this.serviceUrl), this.producerId);
+    const hinted = lookup.hinted(hint);
+    if (hinted !== undefined && hint?.migrated === true) this.serviceUrl = hinted;
+    this.target =
+      hinted !== undefined && hint?.migrated === false
+        ? lookup.assigned(hinted, this.target)
+        : await lookup.broker(this.identity.topic, this.serviceUrl);
+    return pool.connect(this.target, this.producerId);
   }
 
   private command(requestId: number, epoch: number): ClientCommand {

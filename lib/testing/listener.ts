@@ -1,11 +1,14 @@
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { type Duplex } from 'node:stream';
+import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 
 export interface ListenerOptions {
   /** Default 127.0.0.1: a test double is no server for others. */
   readonly host?: string;
   /** Default 0: any free port. */
   readonly port?: number;
+  /** Speaks TLS, with these settings of Node (`cert`, `key`, `ca`, `requestCert`, ...). */
+  readonly tls?: TlsOptions;
 }
 
 /** Accepts connections for a broker, and can be made unreachable in the two ways that clients see differently. */
@@ -18,6 +21,7 @@ export class Listener {
 
   private constructor(
     readonly host: string,
+    private readonly tls: TlsOptions | undefined,
     private readonly onConnection: (stream: Duplex) => void,
   ) {}
 
@@ -25,7 +29,7 @@ export class Listener {
   port = 0;
 
   static async start(options: ListenerOptions, onConnection: (stream: Duplex) => void): Promise<Listener> {
-    const listener = new Listener(options.host ?? '127.0.0.1', onConnection);
+    const listener = new Listener(options.host ?? '127.0.0.1', options.tls, onConnection);
     listener.port = options.port ?? 0;
     await listener.listen();
     return listener;
@@ -53,7 +57,12 @@ export class Listener {
   /** Listens (again), on the port it had. */
   async listen(): Promise<void> {
     if (this.server !== undefined) return;
-    const server = createServer({ noDelay: true }, (socket) => this.accept(socket));
+    const { tls } = this;
+    const server = tls === undefined ? createServer({ noDelay: true }) : createTlsServer({ noDelay: true, ...tls });
+    server.on('connection', (socket: Socket) => this.accept(socket));
+    server.on('secureConnection', (socket: Socket) => this.onConnection(socket));
+    // A handshake that fails is the client's affair.
+    server.on('tlsClientError', (_error, socket: Socket) => socket.destroy());
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject);
       server.listen(this.port, this.host, resolve);
@@ -78,6 +87,6 @@ export class Listener {
     }
     this.sockets.add(socket);
     socket.once('close', () => this.sockets.delete(socket));
-    this.onConnection(socket);
+    if (this.tls === undefined) this.onConnection(socket);
   }
 }

@@ -10,6 +10,9 @@ export interface Certificates {
   readonly server: KeyPair;
   /** Signed by `ca` for the host name `elsewhere.invalid`: what a client must refuse by name. */
   readonly wrongHost: KeyPair;
+  /** For `localhost` alone, and for 127.0.0.1 alone: which of the two a client has checked. */
+  readonly nameOnly: KeyPair;
+  readonly addressOnly: KeyPair;
   readonly client: KeyPair;
 }
 
@@ -29,6 +32,8 @@ export function makeCertificates(folder: string, clientName = 'device'): Certifi
     otherCa: otherCa.certificate,
     server: signed(folder, ca, 'server', 'localhost', 'subjectAltName=DNS:localhost,IP:127.0.0.1'),
     wrongHost: signed(folder, ca, 'wrong-host', 'elsewhere.invalid', 'subjectAltName=DNS:elsewhere.invalid'),
+    nameOnly: signed(folder, ca, 'name-only', 'name', 'subjectAltName=DNS:localhost'),
+    addressOnly: signed(folder, ca, 'address-only', 'address', 'subjectAltName=IP:127.0.0.1'),
     client: signed(folder, ca, 'client', clientName, 'extendedKeyUsage=clientAuth'),
   };
 }

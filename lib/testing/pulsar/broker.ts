@@ -8,7 +8,7 @@ import { ConsumerHandler } from './consumer-handler.js';
 import { type FailableCommand, PulsarFaults } from './faults.js';
 import { type Frame } from './frames.js';
 import { type PulsarHost } from './host.js';
-import { LookupHandler } from './lookup-handler.js';
+import { LookupHandler, urlField } from './lookup-handler.js';
 import { type PulsarBrokerOptions } from './options.js';
 import { ProducerHandler } from './producer-handler.js';
 import { type ServerErrorName } from './proto.js';
@@ -119,9 +119,10 @@ export class InMemoryPulsarBroker {
     return this.listener.port;
   }
 
-  /** `pulsar://127.0.0.1:port` */
+  /** `pulsar://127.0.0.1:port`, with TLS `pulsar+ssl://` */
   get url(): string {
-    return `pulsar://${this.listener.host}:${this.port}`;
+    const { tls, advertisedHost } = this.options;
+    return `${tls === undefined ? 'pulsar' : 'pulsar+ssl'}://${advertisedHost ?? this.listener.host}:${this.port}`;
   }
 
   /** False while nobody could connect. */
@@ -174,7 +175,7 @@ export class InMemoryPulsarBroker {
     for (let count = 0; count < (options.times ?? 1); count++) {
       this.faults.scriptLookup({
         response: 0,
-        brokerServiceUrl: url,
+        ...urlField(url),
         authoritative: options.authoritative ?? true,
       });
     }
@@ -231,15 +232,15 @@ export class InMemoryPulsarBroker {
   }
 
   /** TOPIC_MIGRATED to every producer and consumer of the topic: later lookups go to that cluster. */
-  migrate(topic: string, brokerServiceUrl: string): void {
+  migrate(topic: string, url: string): void {
     const found = this.cluster.find(topic);
     for (const producer of found?.producers.values() ?? []) {
-      const body = { resourceId: producer.producerId, resourceType: 0, brokerServiceUrl };
+      const body = { resourceId: producer.producerId, resourceType: 0, ...urlField(url) };
       producer.connection.answer('topicMigrated', body);
     }
     for (const subscription of found?.subscriptions.values() ?? []) {
       for (const consumer of subscription.consumers) {
-        const body = { resourceId: consumer.consumerId, resourceType: 1, brokerServiceUrl };
+        const body = { resourceId: consumer.consumerId, resourceType: 1, ...urlField(url) };
         consumer.connection.answer('topicMigrated', body);
       }
     }

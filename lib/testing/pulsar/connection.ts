@@ -1,4 +1,5 @@
 import { type Duplex } from 'node:stream';
+import { TLSSocket } from 'node:tls';
 import { Link } from '../link.js';
 import { DEFAULT_WAIT, type WireLog } from '../wire-log.js';
 import { type PulsarCommandName, type PulsarCommands } from './commands.js';
@@ -37,6 +38,8 @@ export interface ConnectionHost {
 export class PulsarBrokerConnection {
   /** The CONNECT command, once it came. */
   connect: PulsarCommands['connect'] | undefined;
+  /** What the client's TLS handshake said: the name it asked for (SNI) and the common name of its certificate. */
+  readonly tls: { readonly servername: string | undefined; readonly commonName: string | undefined } | undefined;
   /** CONNECTED was sent. */
   connected = false;
   /** By the client's producer id. */
@@ -61,6 +64,7 @@ export class PulsarBrokerConnection {
     private readonly host: ConnectionHost,
   ) {
     host.log.record({ connection: number, direction: 'in', type: 'open', packet: undefined, bytes: Buffer.alloc(0) });
+    this.tls = stream instanceof TLSSocket ? describeTls(stream) : undefined;
     this.link = new Link(stream, {
       onData: (chunk) => {
         this.frames.push(chunk);
@@ -202,4 +206,11 @@ export class PulsarBrokerConnection {
     this.host.log.record({ connection, direction: 'in', type: 'close', packet: undefined, bytes: Buffer.alloc(0) });
     this.host.closed(this);
   }
+}
+
+function describeTls(socket: TLSSocket): PulsarBrokerConnection['tls'] {
+  const { servername } = socket as { readonly servername?: string | false };
+  // Without a client certificate it is an empty object.
+  const { subject } = socket.getPeerCertificate() as { readonly subject?: { readonly CN?: string } };
+  return { servername: servername === false ? undefined : servername, commonName: subject?.CN };
 }

@@ -47,7 +47,7 @@ export class LookupHandler {
     connection.answer('lookupTopicResponse', {
       requestId,
       response: owner === broker ? LookupType.Connect : LookupType.Redirect,
-      brokerServiceUrl: owner.url,
+      ...urlField(owner.url),
       authoritative: true,
       proxyThroughServiceUrl: owner === broker && (options.proxyThroughServiceUrl ?? cluster.brokers.length === 1),
     });
@@ -102,4 +102,11 @@ export class LookupHandler {
     const message = this.host.options.authorize?.(topic, 'lookup');
     return message === undefined ? undefined : { error: ServerError.AuthorizationError, message };
   }
+}
+
+/** The field of an answer that a broker's URL goes into. */
+export function urlField(
+  url: string,
+): { readonly brokerServiceUrl: string } | { readonly brokerServiceUrlTls: string } {
+  return url.startsWith('pulsar+ssl:') ? { brokerServiceUrlTls: url } : { brokerServiceUrl: url };
 }

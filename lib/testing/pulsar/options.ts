@@ -1,5 +1,7 @@
+import { type TlsOptions } from 'node:tls';
 import { type InMemoryPulsarCluster } from './cluster.js';
 import { type SchemaData } from './commands.js';
+import { type PulsarBrokerConnection } from './connection.js';
 import { type CompressionName, type Decompress } from './stored-message.js';
 
 /** How the broker behaves; every field may be changed while it runs, through `broker.options`. */
@@ -8,6 +10,10 @@ export interface PulsarBrokerOptions {
   host?: string;
   /** Default 0: any free port. */
   port?: number;
+  /** Speaks TLS alone, with these settings of Node: `cert`, `key`, and `ca` with `requestCert` for client certificates. */
+  tls?: TlsOptions;
+  /** The host that clients are told to come to. Default: `host`. */
+  advertisedHost?: string;
   /** Shares topics and ownership with the other brokers of the cluster. */
   cluster?: InMemoryPulsarCluster;
   /** Bytes of metadata and payload of one SEND. Default 5 MiB. */
@@ -15,7 +21,7 @@ export interface PulsarBrokerOptions {
   /** What CONNECTED announces. Default 21. */
   protocolVersion?: number;
   /** The role for these credentials; undefined or false refuses. Default: everybody is let in. */
-  authenticate?: (method: string, data: Buffer) => boolean | Promise<boolean>;
+  authenticate?: (method: string, data: Buffer, connection: PulsarBrokerConnection) => boolean | Promise<boolean>;
   /** Why a client may not use a topic; undefined lets it. Answered with AuthorizationError. */
   authorize?: (topic: string, action: 'lookup' | 'produce' | 'consume') => string | undefined;
   /** In successful lookups: the client shall dial the service URL it knows, as standalone says. Default: true alone, false in a cluster. */

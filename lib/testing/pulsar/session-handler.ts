@@ -14,7 +14,7 @@ export class SessionHandler {
   async connect(command: PulsarCommands['connect'], connection: PulsarBrokerConnection): Promise<void> {
     const { options } = this.host;
     connection.connect = command;
-    if (!(await this.isKnown(command.authMethodName ?? 'none', command.authData))) {
+    if (!(await this.isKnown(command.authMethodName ?? 'none', command.authData, connection))) {
       if (connection.open) this.refuse(connection, 'Failed to authenticate');
       return;
     }
@@ -40,12 +40,17 @@ export class SessionHandler {
 
   async authResponse(command: PulsarCommands['authResponse'], connection: PulsarBrokerConnection): Promise<void> {
     clearTimeout(connection.challengeTimer);
-    const known = await this.isKnown(command.response?.authMethodName ?? 'none', command.response?.authData);
+    const { authMethodName = 'none', authData } = command.response ?? {};
+    const known = await this.isKnown(authMethodName, authData, connection);
     if (!known && connection.open) this.refuse(connection, 'Failed to authenticate on auth refresh');
   }
 
-  private async isKnown(method: string, data: Buffer | undefined): Promise<boolean> {
-    return (await this.host.options.authenticate?.(method, data ?? Buffer.alloc(0))) ?? true;
+  private async isKnown(
+    method: string,
+    data: Buffer | undefined,
+    connection: PulsarBrokerConnection,
+  ): Promise<boolean> {
+    return (await this.host.options.authenticate?.(method, data ?? Buffer.alloc(0), connection)) ?? true;
   }
 
   private refuse(connection: PulsarBrokerConnection, message: string): void {
