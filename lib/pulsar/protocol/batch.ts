@@ -15,7 +15,11 @@ export class BatchContainer<O extends SendOp> {
   count = 0;
   private size = 0;
   private maxBytes: number;
-  private readonly open = new Map<string, O[]>();
+  /**
+   * By key. Replaced, never cleared: the engine links the table of a cleared Map to the next one, so that once one has grown
+   * old every batch after it stays alive until the next full collection.
+   */
+  private open = new Map<string, O[]>();
 
   constructor(
     private readonly config: BatchLimits,
@@ -68,7 +72,7 @@ export class BatchContainer<O extends SendOp> {
   /** All batches in the order of their first message, taken out. */
   take(): O[][] {
     const all = [...this.open.values()];
-    this.open.clear();
+    this.open = new Map();
     this.count = 0;
     this.size = 0;
     return all;
