@@ -7,6 +7,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { goReader, javaReader } from '../cross/programs.js';
 import { isListening, mochiProgram, Mosquitto, Pulsar, pulsarArtifacts, repositoryRoot } from './index.js';
 
 const { values } = parseArgs({
@@ -21,6 +22,8 @@ const { values } = parseArgs({
 if (values.fetch) {
   mochiProgram();
   await pulsarArtifacts();
+  goReader();
+  await javaReader();
   process.exit(0);
 }
 const [mqttPort, pulsarPort, httpPort] = await Promise.all(
