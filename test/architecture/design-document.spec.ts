@@ -1,6 +1,8 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { connectionTransitions } from '../../lib/mqtt/protocol/connection-state.js';
+import { reasonName } from '../../lib/mqtt/codec/reason-codes.js';
 import { deliveryTransitions } from '../../lib/mqtt/protocol/delivery.js';
+import { connackActions, disconnectActions } from '../../lib/mqtt/protocol/reason-actions.js';
 import { CONNECTION_TABLE } from '../../lib/pulsar/protocol/connection-state.js';
 import { PRODUCER_TABLE } from '../../lib/pulsar/protocol/producer-table.js';
 
@@ -41,4 +43,39 @@ describe('lib/DESIGN.md', () => {
     expect(named.length).toBeGreaterThan(100);
     expect(named.filter((path) => !existsSync(`lib/${path}`))).toEqual([]);
   });
+});
+
+const MEANINGS = {
+  retry: 'retry with the usual backoff',
+  longBackoff: 'retry with `longBackoff`, at the next server',
+  credentials: '`retry` where a `credentials` supplier can bring new ones, else `longBackoff`',
+  takeover: '`longBackoff`; after `maxTakeovers` (3) in a row give up: another client uses this client id',
+  redirect: 'to the Server Reference if `serverReferences` allows it, else the next server with `longBackoff`',
+  version: '`auto`: 3.1.1 at once; a fixed version gives up',
+  giveUp: 'give up, status `failed`: the same CONNECT cannot succeed',
+};
+
+/** One row per action: the codes of CONNACK and of DISCONNECT that lead to it. */
+function actionTable(): string {
+  const codes = (actions: Readonly<Record<number, string>>, action: string): string =>
+    Object.entries(actions)
+      .filter(([, one]) => one === action)
+      .map(([code]) => reasonName(Number(code)))
+      .join(', ') || '–';
+  const rows = Object.entries(MEANINGS).map(([action, meaning]) => {
+    const rest =
+      action === 'retry' ? ['every other one', 'every other one, and a connection that just ends'] : undefined;
+    const [connack, disconnect] = [connackActions, disconnectActions].map((actions) => codes(actions, action));
+    return `| ${meaning} | ${rest?.[0] ?? connack} | ${rest?.[1] ?? disconnect} |`;
+  });
+  return ['| what follows | CONNACK | DISCONNECT |', '| --- | --- | --- |', ...rows].join('\n');
+}
+
+it('README.md shows what follows which reason code as it is in the code (UPDATE_DESIGN=1 writes it)', () => {
+  const text = readFileSync('README.md', 'utf8');
+  const between = /(<!-- reason-codes -->)\n+[\s\S]*?(<!-- \/reason-codes -->)/;
+  expect(text).toMatch(between);
+  const expected = text.replace(between, `$1\n\n<!-- prettier-ignore -->\n${actionTable()}\n\n$2`);
+  if (process.env['UPDATE_DESIGN'] === '1') writeFileSync('README.md', expected);
+  else expect(text).toBe(expected);
 });
