@@ -1,4 +1,6 @@
 import { EventPattern, MessagePattern } from '@nestjs/microservices';
+import { OptionsError } from '../errors.js';
+import { describeValue, isPlainObject, nonEmptyText } from '../option-checks.js';
 import { peekAtFailures } from './failure-peek.filter.js';
 import { type MqttHandlerOptions } from './handler-options.js';
 
@@ -18,7 +20,7 @@ export function mqttTransportId(name = 'default'): symbol {
  * guards, pipes, interceptors and filters work as ever; acknowledged when the handler's result is complete.
  */
 export function MqttEvent(filter: string, options: MqttPatternOptions = {}): MethodDecorator {
-  const { server, ...extras } = options;
+  const { server, ...extras } = checked(filter, options);
   return handles((name) => EventPattern<string>(filter, mqttTransportId(server), { ...extras, ...marks(name) }));
 }
 
@@ -27,8 +29,17 @@ export function MqttEvent(filter: string, options: MqttPatternOptions = {}): Met
  * `<topic>/reply` where the strategy has `envelope: 'nest'`. Acknowledged when the broker has accepted the last reply.
  */
 export function MqttRequest(filter: string, options: MqttPatternOptions = {}): MethodDecorator {
-  const { server, ...extras } = options;
+  const { server, ...extras } = checked(filter, options);
   return handles((name) => MessagePattern<string>(filter, mqttTransportId(server), { ...extras, ...marks(name) }));
+}
+
+/** What can be told here; the strategy checks the rest before it connects. @throws OptionsError */
+function checked(filter: string, options: MqttPatternOptions): MqttPatternOptions {
+  const path = `handlers['${String(filter)}']`;
+  if (!isPlainObject(options)) throw new OptionsError(path, 'an object of options', describeValue(options));
+  const { server } = options as MqttPatternOptions;
+  if (server !== undefined) nonEmptyText(`${path}.server`, server);
+  return options;
 }
 
 /** What the strategy takes from our decorators besides the options. */

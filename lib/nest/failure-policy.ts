@@ -1,5 +1,18 @@
 import { OptionsError, isTransportError } from '../errors.js';
 import { backoffDelay, type BackoffOptions } from '../net/backoff.js';
+import {
+  checkOptions,
+  describeValue,
+  either,
+  isPlainObject,
+  number,
+  object,
+  oneOf,
+  type OptionSchema,
+  required,
+  satisfies,
+  text,
+} from '../option-checks.js';
 import { REJECT_CODES, type Directive, type MqttMessageContext } from './mqtt-message.context.js';
 
 /** How a run of a handler failed. */
@@ -42,7 +55,7 @@ export type FailureDecision =
   | { readonly action: 'reject'; readonly reasonCode?: number }
   | { readonly action: 'redeliver' | 'discard' | 'halt' };
 
-/** Decides per failure; `undefined` means `redeliver`. If it throws or rejects, that is logged and means `redeliver`. */
+/** Decides per failure; `undefined` means `redeliver`. If it throws, rejects or gives something else, that is logged and means `redeliver`. */
 export type FailureFunction = (
   failure: Failure,
   context: MqttMessageContext,
@@ -126,10 +139,7 @@ export function fullForm(
     }
     case 'reject': {
       const code = 'reasonCode' in given ? given.reasonCode : undefined;
-      return {
-        action: 'reject',
-        reasonCode: code !== undefined && REJECT_CODES.has(code) ? code : policy.rejectReasonCode,
-      };
+      return { action: 'reject', reasonCode: code ?? policy.rejectReasonCode };
     }
     case 'deadLetter':
       return { action: 'deadLetter', reason: 'reason' in given ? given.reason : undefined };
@@ -138,6 +148,15 @@ export function fullForm(
     case 'halt':
       return { action: given.action };
   }
+}
+
+/** What a policy function gave, if it is a decision. @throws OptionsError naming what is allowed */
+export function checkedDecision(given: unknown): FailureDecision | undefined {
+  if (given === undefined || given === null) return undefined;
+  if (typeof given === 'string') action('decision', given);
+  else
+    checkOptions<{ action: string; delayMs: number; reason: string; reasonCode: number }>('decision', given, DECISION);
+  return given as FailureDecision;
 }
 
 /**
@@ -162,6 +181,9 @@ const MESSAGE_BOUND: ReadonlySet<string> = new Set([
   'ERR_DEDUPLICATED',
   'ERR_ABORTED',
   'ERR_PUBLISH',
+  // A topic name that a message's own data led to, a call that our proxies do not have: other messages need not meet it.
+  'ERR_TOPIC',
+  'ERR_NOT_SUPPORTED',
 ]);
 
 /** @throws OptionsError */
@@ -172,35 +194,15 @@ export function resolveFailurePolicy(
 ): FailurePolicy {
   if (given === undefined) return base;
   if (typeof given === 'function') return { ...base, decide: given };
-  expectObject(given, path, ['retry', 'then', 'rejectReasonCode']);
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) {
+    throw new OptionsError(
+      path,
+      `an object with ${Object.keys(POLICY).join(', ')}, or a function`,
+      describeValue(given),
+    );
+  }
+  checkOptions<FailurePolicyOptions>(path, given, POLICY);
   const retry = typeof given.retry === 'number' ? { attempts: given.retry } : (given.retry ?? {});
-  expectObject(retry, `${path}.retry`, RETRY_KEYS);
-  if (retry.attempts !== undefined && !(Number.isInteger(retry.attempts) && retry.attempts >= 1)) {
-    throw new OptionsError(
-      `${path}.retry.attempts`,
-      'a whole number >= 1 (the first run included)',
-      show(retry.attempts),
-    );
-  }
-  for (const key of ['initialDelay', 'maxDelay', 'perAttemptTimeout', 'maxHold'] as const) {
-    const value = retry[key];
-    if (value !== undefined && !(typeof value === 'number' && value > 0)) {
-      throw new OptionsError(`${path}.retry.${key}`, 'milliseconds > 0', show(value));
-    }
-  }
-  if (retry.factor !== undefined && !(retry.factor >= 1)) {
-    throw new OptionsError(`${path}.retry.factor`, 'a number >= 1', show(retry.factor));
-  }
-  if (given.then !== undefined && !FINAL_STEPS.includes(given.then)) {
-    throw new OptionsError(`${path}.then`, `one of ${FINAL_STEPS.join(', ')}`, show(given.then));
-  }
-  if (given.rejectReasonCode !== undefined && !REJECT_CODES.has(given.rejectReasonCode)) {
-    throw new OptionsError(
-      `${path}.rejectReasonCode`,
-      `an error code of PUBACK and PUBREC (${[...REJECT_CODES].join(', ')})`,
-      show(given.rejectReasonCode),
-    );
-  }
   return {
     attempts: retry.attempts ?? base.attempts,
     backoff: {
@@ -216,18 +218,36 @@ export function resolveFailurePolicy(
   };
 }
 
-const FINAL_STEPS: readonly string[] = ['redeliver', 'deadLetter', 'reject', 'discard', 'halt'];
-const RETRY_KEYS = ['attempts', 'initialDelay', 'maxDelay', 'factor', 'perAttemptTimeout', 'maxHold'];
-
-function expectObject(value: unknown, path: string, keys: readonly string[]): void {
-  if (typeof value !== 'object' || value === null) {
-    throw new OptionsError(path, `an object with ${keys.join(', ')}, or a function`, show(value));
-  }
-  for (const key of Object.keys(value)) {
-    if (!keys.includes(key)) throw new OptionsError(`${path}.${key}`, `one of ${keys.join(', ')}`, 'an unknown option');
-  }
-}
-
-function show(value: unknown): string {
-  return typeof value === 'string' ? `'${value}'` : String(value);
-}
+const FINAL_STEPS: readonly FinalStep[] = ['redeliver', 'deadLetter', 'reject', 'discard', 'halt'];
+const positive = satisfies(
+  'milliseconds > 0, up to 2147483647',
+  (value) => typeof value === 'number' && value > 0 && value < 2 ** 31,
+);
+const attempts = satisfies(
+  'a whole number >= 1 (the first run included)',
+  (value) => Number.isSafeInteger(value) && (value as number) >= 1,
+);
+const RETRY: OptionSchema<RetryOptions> = {
+  attempts,
+  initialDelay: positive,
+  maxDelay: positive,
+  factor: number(1, 1_000),
+  perAttemptTimeout: positive,
+  maxHold: positive,
+};
+const POLICY: OptionSchema<FailurePolicyOptions> = {
+  retry: either(
+    'a number of runs, or an object',
+    [(value) => typeof value === 'number', (path, value) => attempts(`${path}.attempts`, value)],
+    [isPlainObject, object<RetryOptions>(RETRY)],
+  ),
+  then: oneOf(...FINAL_STEPS),
+  rejectReasonCode: oneOf(...REJECT_CODES),
+};
+const action = oneOf('retry', ...FINAL_STEPS);
+const DECISION = {
+  action: required(action),
+  delayMs: number(0, 2 ** 31 - 1, 'milliseconds'),
+  reason: text,
+  reasonCode: oneOf(...REJECT_CODES),
+};

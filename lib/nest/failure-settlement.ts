@@ -6,9 +6,17 @@ import { CallbackDeadline } from './deadline-queue.js';
 import { runOutsideScopes } from './delivery-scope.js';
 import { deadLetterOf } from './dead-letter.js';
 import { type DeliveryTask, type FinalStepOfRun } from './delivery-task.js';
-import { decideByTable, type Failure, fullForm, type ResolvedDecision, sinkVerdict } from './failure-policy.js';
+import {
+  checkedDecision,
+  decideByTable,
+  type Failure,
+  fullForm,
+  type ResolvedDecision,
+  sinkVerdict,
+} from './failure-policy.js';
 import { type HandlerRun } from './handler-run.js';
 import { type DeadLetterOptions } from './mqtt-server-options.js';
+import { isPromiseLike } from './promise-like.js';
 import { type HoldReason } from './redelivery.js';
 import { type TaskHost } from './task-host.js';
 
@@ -50,8 +58,7 @@ export class FailureSettlement {
     this.report(failure);
     if (run.directive !== undefined) return run.directive;
     if (policy.decide === undefined) return decideByTable(policy, failure, random);
-    const complete = (given: Parameters<typeof fullForm>[0]): ResolvedDecision =>
-      fullForm(given, policy, failure, random);
+    const complete = (given: unknown): ResolvedDecision => fullForm(checkedDecision(given), policy, failure, random);
     const broken = (error: unknown): ResolvedDecision => {
       this.host.logger.error(
         `The failure policy of ${failure.handler} failed, the message is redelivered: ${text(error)}`,
@@ -60,7 +67,7 @@ export class FailureSettlement {
     };
     try {
       const given = policy.decide(failure, run.context);
-      return given instanceof Promise ? given.then(complete, broken) : complete(given);
+      return isPromiseLike(given) ? Promise.resolve(given).then(complete).catch(broken) : complete(given);
     } catch (error) {
       return broken(error);
     }

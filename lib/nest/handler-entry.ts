@@ -1,6 +1,7 @@
 import { type MessageHandler } from '@nestjs/microservices';
 import { OptionsError } from '../errors.js';
 import { withoutShare } from '../mqtt/index.js';
+import { describeValue } from '../option-checks.js';
 import { resolveHandlerOptions } from './handler-options.js';
 import { type HandlerEntry } from './handler-registry.js';
 import { type ResolvedMqttServerOptions } from './mqtt-server-options.js';
@@ -19,8 +20,9 @@ export function handlerEntry(
   server: ResolvedMqttServerOptions,
 ): HandlerEntry {
   const { handlerName, capturesFailures, ...given } = extras;
+  if (typeof subscribed !== 'string') throw new OptionsError('handlers', 'a topic filter', describeValue(subscribed));
   const path = `handlers['${subscribed}']`;
-  const options = resolveHandlerOptions(given, server, path);
+  const options = resolveHandlerOptions(given, server, path, capturesFailures === true);
   if (options.failure.then === 'deadLetter' && server.deadLetter === undefined) {
     throw new OptionsError(
       `${path}.failure.then`,
@@ -29,12 +31,19 @@ export function handlerEntry(
     );
   }
   const filter = withoutShare(subscribed);
-  const group = (given['sharedGroup'] as string | false | undefined) ?? server.sharedGroup ?? false;
+  if (filter !== subscribed && options.sharedGroup !== undefined) {
+    throw new OptionsError(`${path}.sharedGroup`, 'nothing where the filter names its group', 'a value');
+  }
+  const group = options.sharedGroup ?? server.sharedGroup ?? false;
+  const subscription = filter === subscribed && group !== false ? `$share/${group}/${filter}` : subscribed;
+  if (options.subscription.noLocal === true && subscription !== filter) {
+    throw new OptionsError(`${path}.noLocal`, 'false for a shared subscription [MQTT-3.8.3-4]', 'true');
+  }
   // Nest's built-in client puts events in its envelope as well.
-  const unwraps = isEvent && server.envelope === 'nest' && given['payload'] === undefined;
+  const unwraps = isEvent && server.envelope === 'nest' && options.payload === undefined;
   return {
     filter,
-    subscription: filter === subscribed && group !== false ? `$share/${group}/${filter}` : subscribed,
+    subscription,
     name: typeof handlerName === 'string' ? handlerName : `handler of '${subscribed}'`,
     isEvent,
     callback,

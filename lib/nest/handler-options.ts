@@ -1,6 +1,19 @@
 import { OptionsError, TransportError } from '../errors.js';
 import { type MqttMessage, type Qos } from '../mqtt/index.js';
-import { describeValue } from '../option-checks.js';
+import {
+  boolean,
+  checkOptions,
+  describeValue,
+  either,
+  integer,
+  milliseconds,
+  nearestName,
+  object,
+  oneOf,
+  type OptionSchema,
+  required,
+  satisfies,
+} from '../option-checks.js';
 import {
   type FailureFunction,
   type FailurePolicy,
@@ -61,8 +74,12 @@ export interface MqttHandlerOptions {
 
 export interface ResolvedHandlerOptions {
   readonly qos: Qos;
+  /** As given; `undefined`: the strategy's. */
+  readonly sharedGroup: string | false | undefined;
   readonly subscription: { noLocal?: boolean; retainAsPublished?: boolean; retainHandling?: 0 | 1 | 2 };
   readonly retained: 'deliver' | 'skip';
+  /** As given; `undefined`: the strategy's. */
+  readonly payload: PayloadFormat | undefined;
   /** `undefined`: the bytes as they are. */
   readonly decode: PayloadDecoder | undefined;
   readonly handlerTimeout: number;
@@ -82,30 +99,31 @@ export interface HandlerDefaults {
   readonly concurrency: number;
 }
 
-/** @throws OptionsError naming the handler and the option */
+/**
+ * @param own the options are those of our decorators, so every name must be known; Nest's `extras` may hold what other
+ * transports read
+ * @throws OptionsError naming the handler and the option
+ */
 export function resolveHandlerOptions(
   extras: Readonly<Record<string, unknown>>,
   defaults: HandlerDefaults,
   path: string,
+  own: boolean,
 ): ResolvedHandlerOptions {
-  // Nest's documentation shows `{ extras: { qos: 2 } }`, Nest's code reads `{ qos: 2 }`: both are understood here.
-  const nested = typeof extras['extras'] === 'object' && extras['extras'] !== null ? extras['extras'] : {};
-  const given = { ...nested, ...extras } as MqttHandlerOptions;
-  oneOf(given.qos, [0, 1, 2], `${path}.qos`);
-  oneOf(given.retained, ['deliver', 'skip'], `${path}.retained`);
-  oneOf(given.retainHandling, [0, 1, 2], `${path}.retainHandling`);
-  oneOf(given.acknowledge, ['onSuccess', 'onFirstReply'], `${path}.acknowledge`);
-  milliseconds(given.handlerTimeout, `${path}.handlerTimeout`);
-  milliseconds(given.detachTimeout, `${path}.detachTimeout`);
+  const input = own ? extras : knownExtras(extras);
+  checkOptions<MqttHandlerOptions>(path, input, SCHEMA);
+  const given: MqttHandlerOptions = input;
   if (given.batch !== undefined) checkBatch(given.batch, defaults.concurrency, `${path}.batch`);
   return {
     qos: given.qos ?? defaults.qos,
+    sharedGroup: given.sharedGroup,
     subscription: {
       ...(given.noLocal !== undefined && { noLocal: given.noLocal }),
       ...(given.retainAsPublished !== undefined && { retainAsPublished: given.retainAsPublished }),
       ...(given.retainHandling !== undefined && { retainHandling: given.retainHandling }),
     },
     retained: given.retained ?? 'deliver',
+    payload: given.payload,
     decode: payloadDecoder(given.payload ?? defaults.payload, `${path}.payload`),
     handlerTimeout: given.handlerTimeout ?? defaults.handlerTimeout,
     detachTimeout: given.detachTimeout ?? defaults.detachTimeout,
@@ -115,13 +133,48 @@ export function resolveHandlerOptions(
   };
 }
 
+/** The group of a shared subscription [MQTT5 4.8.2]. */
+export const shareName = satisfies(
+  'a group name without /, + and #',
+  (value) => typeof value === 'string' && /^[^/+#]+$/.test(value),
+);
+
+const SCHEMA: OptionSchema<MqttHandlerOptions> = {
+  qos: oneOf(0, 1, 2),
+  sharedGroup: either('a group name, or false', [(value) => value === false, () => undefined], [() => true, shareName]),
+  noLocal: boolean,
+  retainAsPublished: boolean,
+  retainHandling: oneOf(0, 1, 2),
+  retained: oneOf('deliver', 'skip'),
+  payload: (path, value) => void payloadDecoder(value as PayloadFormat, path),
+  handlerTimeout: milliseconds(),
+  detachTimeout: milliseconds(),
+  failure: (path, value) => void resolveFailurePolicy(value as FailurePolicyOptions, path),
+  batch: object<BatchOptions>({ size: required(integer(1)), delay: required(milliseconds(1)) }),
+  acknowledge: oneOf('onSuccess', 'onFirstReply'),
+};
+
+function knownExtras(extras: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  // Nest's documentation shows `{ extras: { qos: 2 } }`, Nest's code reads `{ qos: 2 }`: both are understood here.
+  const nested = typeof extras['extras'] === 'object' && extras['extras'] !== null ? extras['extras'] : {};
+  return Object.fromEntries(Object.entries({ ...nested, ...extras }).filter(([key]) => Object.hasOwn(SCHEMA, key)));
+}
+
 /** @throws OptionsError for an unknown format */
 export function payloadDecoder(format: PayloadFormat, path: string): PayloadDecoder | undefined {
   if (typeof format === 'function') return format;
-  oneOf(format, ['raw', 'text', 'json'], path, ' or a function');
+  if (!FORMATS.includes(format)) {
+    throw new OptionsError(
+      path,
+      "'raw', 'text', 'json' or a function",
+      describeValue(format),
+      typeof format === 'string' ? nearestName(format, FORMATS) : undefined,
+    );
+  }
   return format === 'raw' ? undefined : format === 'text' ? decodeText : decodeJson;
 }
 
+const FORMATS: readonly string[] = ['raw', 'text', 'json'];
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 function decodeText(payload: Buffer): string {
@@ -136,27 +189,10 @@ function decodeJson(payload: Buffer): unknown {
 }
 
 function checkBatch(batch: BatchOptions, concurrency: number, path: string): void {
-  if (!(Number.isInteger(batch.size) && batch.size >= 1 && batch.size <= concurrency)) {
-    throw new OptionsError(
-      `${path}.size`,
-      `a whole number from 1 to the strategy's concurrency (${concurrency})`,
-      String(batch.size),
-    );
-  }
-  if (!(batch.delay > 0)) throw new OptionsError(`${path}.delay`, 'milliseconds > 0', String(batch.delay));
-}
-
-function milliseconds(value: unknown, path: string): void {
-  if (value !== undefined && !(typeof value === 'number' && value >= 0)) {
-    throw new OptionsError(path, 'milliseconds >= 0 (0 = none)', describeValue(value));
-  }
-}
-
-function oneOf(value: unknown, allowed: readonly unknown[], path: string, also = ''): void {
-  if (value !== undefined && !allowed.includes(value)) {
-    const names = allowed.map((item) => (typeof item === 'string' ? `'${item}'` : String(item)));
-    const received =
-      typeof value === 'string' ? `'${value}'` : typeof value === 'number' ? String(value) : typeof value;
-    throw new OptionsError(path, names.join(', ') + also, received);
-  }
+  if (batch.size <= concurrency) return;
+  throw new OptionsError(
+    `${path}.size`,
+    `a whole number from 1 to the strategy's concurrency (${concurrency})`,
+    String(batch.size),
+  );
 }

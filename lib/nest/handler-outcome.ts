@@ -1,5 +1,6 @@
 import { type BaseRpcContext, type MessageHandler, type Transport } from '@nestjs/microservices';
 import { isObservable, type Unsubscribable } from 'rxjs';
+import { isPromiseLike } from './promise-like.js';
 
 /**
  * How a Nest handler ended, for any transport.
@@ -59,7 +60,7 @@ function invoke(handler: MessageHandler, data: unknown, context: BaseRpcContext,
     sink.handlerFailed(error);
     return;
   }
-  if (isThenable(result)) {
+  if (isPromiseLike(result)) {
     result.then(
       (value) => settle(value, sink),
       (error: unknown) => sink.handlerFailed(error),
@@ -118,7 +119,7 @@ class HookedRun implements OutcomeSink, Unsubscribable {
     }
     try {
       const returned = this.hooks.start(this.hooks.transportId, this.context, () => this.done());
-      if (isThenable(returned)) returned.then(undefined, (error: unknown) => this.hookFailed(error));
+      if (isPromiseLike(returned)) returned.then(undefined, (error: unknown) => this.hookFailed(error));
     } catch (error) {
       this.hookFailed(error);
     }
@@ -171,8 +172,4 @@ class HookedRun implements OutcomeSink, Unsubscribable {
     }
     return true;
   }
-}
-
-function isThenable(value: unknown): value is PromiseLike<unknown> {
-  return typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function';
 }

@@ -1,5 +1,6 @@
 import { isObservable, type Observable, type Unsubscribable } from 'rxjs';
 import { LocalProtocolError, TimeoutError, TransportError } from '../errors.js';
+import { describeValue } from '../option-checks.js';
 import { type BatchRun } from './batch-run.js';
 import { Deadline } from './deadline-queue.js';
 import { type DeliveryTask } from './delivery-task.js';
@@ -15,6 +16,7 @@ import {
   MqttMessageContext,
   type RunControl,
 } from './mqtt-message.context.js';
+import { isPromiseLike } from './promise-like.js';
 import { type ReplyStream } from './reply-stream.js';
 
 /**
@@ -220,6 +222,9 @@ export class HandlerRun extends Deadline implements OutcomeSink, RunControl {
 
   waitUntil(work: PromiseLike<unknown> | Observable<unknown>): void {
     if (this.ended) throw new LocalProtocolError('waitUntil(): the run of the handler is over');
+    if (!isObservable(work) && !isPromiseLike(work)) {
+      throw new LocalProtocolError(`waitUntil(): expected a promise or an Observable, received ${describeValue(work)}`);
+    }
     this.holds += 1;
     const done = (): void => {
       this.holds -= 1;
@@ -373,8 +378,4 @@ export class HandlerRun extends Deadline implements OutcomeSink, RunControl {
   private late(): void {
     this.task.host.stats.lateCompletions += 1;
   }
-}
-
-function isPromiseLike(value: unknown): value is PromiseLike<unknown> {
-  return typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function';
 }

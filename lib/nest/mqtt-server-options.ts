@@ -1,14 +1,17 @@
 import { type ClientProxy } from '@nestjs/microservices';
 import { OptionsError } from '../errors.js';
-import { type MqttClientOptions, type Qos } from '../mqtt/index.js';
+import { type MqttClientOptions, type Qos, validateTopicFilter } from '../mqtt/index.js';
 import {
   anyObject,
+  arrayOf,
   checkOptions,
+  describeValue,
   integer,
   milliseconds,
   nearestName,
   objectWith,
   oneOf,
+  type OptionCheck,
   satisfies,
 } from '../option-checks.js';
 import {
@@ -17,7 +20,7 @@ import {
   type FailurePolicyOptions,
   resolveFailurePolicy,
 } from './failure-policy.js';
-import { payloadDecoder, type PayloadFormat } from './handler-options.js';
+import { payloadDecoder, type PayloadFormat, shareName } from './handler-options.js';
 import { type MqttMessageContext } from './mqtt-message.context.js';
 
 /** Where messages go that no handler could deal with: any Nest `ClientProxy`. */
@@ -89,6 +92,13 @@ export interface ResolvedMqttServerOptions {
   readonly envelope: 'nest' | undefined;
 }
 
+const topicFilter: OptionCheck = (path, value) => {
+  try {
+    validateTopicFilter(value as string);
+  } catch (error) {
+    throw new OptionsError(path, `a topic filter (${(error as Error).message})`, describeValue(value));
+  }
+};
 const anything = satisfies('a value', () => true);
 const SCHEMA = {
   name: satisfies('a name', (value) => typeof value === 'string' && value.length > 0),
@@ -106,14 +116,8 @@ const SCHEMA = {
   failure: anything,
   deadLetter: anyObject,
   unmatched: oneOf('deadLetter', 'hold', 'acknowledge'),
-  sharedGroup: satisfies(
-    'a group name without /, + and #',
-    (value) => typeof value === 'string' && /^[^/+#]+$/.test(value),
-  ),
-  unsubscribe: satisfies(
-    'a list of topic filters',
-    (value) => Array.isArray(value) && value.every((filter) => typeof filter === 'string'),
-  ),
+  sharedGroup: shareName,
+  unsubscribe: arrayOf(topicFilter),
   allowLowerQos: oneOf(true, false),
   envelope: oneOf('nest'),
 };
@@ -124,10 +128,12 @@ export function resolveMqttServerOptions(input: MqttServerOptions): {
   server: ResolvedMqttServerOptions;
   client: MqttClientOptions;
 } {
-  if (typeof input !== 'object' || input === null) throw new OptionsError('mqtt', 'an object', String(input));
+  if (typeof input !== 'object' || input === null || Array.isArray(input)) {
+    throw new OptionsError('mqtt', 'an object', describeValue(input));
+  }
   const own: Record<string, unknown> = {};
   const client: Record<string, unknown> = {};
-  for (const [key, value] of Object.entries(input)) (key in SCHEMA ? own : client)[key] = value;
+  for (const [key, value] of Object.entries(input)) (Object.hasOwn(SCHEMA, key) ? own : client)[key] = value;
   checkOptions<MqttServerOwnOptions>('mqtt', own, SCHEMA);
   const given: MqttServerOwnOptions = own;
   payloadDecoder(given.payload ?? 'raw', 'mqtt.payload');
@@ -180,7 +186,10 @@ export function withServerNames(error: unknown): unknown {
 function checkDeadLetter(given: DeadLetterOptions): void {
   checkOptions<DeadLetterOptions>('mqtt.deadLetter', given, {
     client: objectWith('emit'),
-    pattern: satisfies('a pattern or a function', (value) => typeof value === 'string' || typeof value === 'function'),
+    pattern: satisfies(
+      'a non-empty pattern or a function',
+      (value) => (typeof value === 'string' && value !== '') || typeof value === 'function',
+    ),
   });
   if (given.client === undefined || given.pattern === undefined) {
     throw new OptionsError('mqtt.deadLetter', 'client (a ClientProxy) and pattern', 'only one of them');

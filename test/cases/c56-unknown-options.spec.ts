@@ -1,7 +1,11 @@
 import { createServer, type Server, type AddressInfo } from 'node:net';
+import { Controller, Module } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { EventPattern } from '@nestjs/microservices';
 import {
   MqttClient,
   MqttClientProxy,
+  MqttEvent,
   MqttServerStrategy,
   OptionsError,
   PulsarClient,
@@ -80,6 +84,14 @@ describe('C56', () => {
     ['MqttServerStrategy', { failure: { then: 'dicard' } }, 'mqtt.failure.then'],
     ['MqttServerStrategy', { concurrency: 0 }, 'mqtt.concurrency'],
     ['MqttServerStrategy', { handlerTimeout: '60s' }, 'mqtt.handlerTimeout'],
+    ['MqttServerStrategy', { unsubscribe: ['a', 'a/#/b'] }, 'mqtt.unsubscribe[1]'],
+    ['MqttServerStrategy', { failure: { retry: { factor: Infinity } } }, 'mqtt.failure.retry.factor'],
+    ['MqttServerStrategy', { failure: { retry: null } }, 'mqtt.failure.retry'],
+    [
+      'MqttServerStrategy',
+      { deadLetter: { client: { emit: () => undefined }, pattern: '' } },
+      'mqtt.deadLetter.pattern',
+    ],
     ['MqttClientProxy', { qos: 3 }, 'mqtt.qos'],
     ['MqttClientProxy', { retain: 1 }, 'mqtt.retain'],
     ['MqttClientProxy', { envelope: 'jest' }, 'mqtt.envelope'],
@@ -106,6 +118,62 @@ describe('C56', () => {
   it.each([[undefined], [null], ['pulsar://localhost'], [[]]])('a proxy refuses %j as options', (options) => {
     expect(() => new PulsarClientProxy(options as never)).toThrow(OptionsError);
     if (options !== undefined) expect(() => new MqttClientProxy(options as never)).toThrow(OptionsError);
+  });
+
+  describe('of a handler', () => {
+    /** What the start of an application says whose only handler is declared like that. */
+    const refusal = async (
+      decorate: (filter: string, options: never) => MethodDecorator,
+      filter: string,
+      options: unknown,
+    ) => {
+      class Handlers {
+        handle(): void {}
+      }
+      const descriptor = Object.getOwnPropertyDescriptor(Handlers.prototype, 'handle')!;
+      decorate(filter, options as never)(Handlers.prototype, 'handle', descriptor);
+      Controller()(Handlers);
+      class App {}
+      Module({ controllers: [Handlers] })(App);
+      const strategy = new MqttServerStrategy(mqtt());
+      const app = await NestFactory.createMicroservice(App, { strategy, logger: false });
+      await app.listen();
+    };
+    const plain = (filter: string, extras: never): MethodDecorator => EventPattern<string>(filter, extras);
+
+    it.each([
+      ['a', { qso: 2 }, "handlers['a'].qso", 'qos'],
+      ['a', { payload: 'jsno' }, "handlers['a'].payload", 'json'],
+      ['a', { batch: { sise: 3, delay: 1 } }, "handlers['a'].batch.sise", 'size'],
+      ['a', { failure: { thn: 'discard' } }, "handlers['a'].failure.thn", 'then'],
+      ['a', { failure: { retry: { attempt: 3 } } }, "handlers['a'].failure.retry.attempt", 'attempts'],
+      ['a', { failure: { then: 'dicard' } }, "handlers['a'].failure.then", 'discard'],
+      ['a', { handlerTimeout: Infinity }, "handlers['a'].handlerTimeout", undefined],
+      ['a', { failure: { retry: { initialDelay: 1e12 } } }, "handlers['a'].failure.retry.initialDelay", undefined],
+      ['a', { failure: [] }, "handlers['a'].failure", undefined],
+      ['a', { batch: null }, "handlers['a'].batch", undefined],
+      ['a', { noLocal: 'yes' }, "handlers['a'].noLocal", undefined],
+      ['a', { sharedGroup: 'x/y' }, "handlers['a'].sharedGroup", undefined],
+      ['a', { sharedGroup: 'g', noLocal: true }, "handlers['a'].noLocal", undefined],
+      ['a', { server: '' }, "handlers['a'].server", undefined],
+      ['a', null, "handlers['a']", undefined],
+      ['$share/g/a', { sharedGroup: 'h' }, "handlers['$share/g/a'].sharedGroup", undefined],
+      ['a/#/b', {}, "handlers['a/#/b']", undefined],
+      [undefined as unknown as string, {}, 'handlers', undefined],
+    ])('%j with %j is refused before anything connects', async (filter, options, path, didYouMean) => {
+      await expect((async () => refusal(MqttEvent, filter, options))()).rejects.toMatchObject({
+        name: 'OptionsError',
+        path,
+        didYouMean,
+      });
+    });
+
+    it("in Nest's own decorators ours are checked, what is not ours belongs to another transport", async () => {
+      await expect(refusal(plain, 'a', { qos: 3 })).rejects.toMatchObject({ path: "handlers['a'].qos" });
+      await expect(refusal(plain, 'a', { extras: { qos: 3 } })).rejects.toMatchObject({ path: "handlers['a'].qos" });
+      const strategy = new MqttServerStrategy(mqtt());
+      expect(() => strategy.addHandler('a', async () => undefined, true, { partition: 1 })).not.toThrow();
+    });
   });
 
   it('no value of a secret is in an error', () => {

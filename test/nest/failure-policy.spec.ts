@@ -323,6 +323,27 @@ describe('one message after the other', () => {
     expect(running.logged.some((line) => line.includes('policy'))).toBe(true);
   });
 
+  it.each([
+    ['discrd', /'discrd'.*Did you mean 'discard'/],
+    [{ action: 'discrd' }, /action.*Did you mean 'discard'/],
+    [5, /decision/],
+    [{ action: 'retry', delayMs: -1 }, /delayMs/],
+    [{ action: 'retry', delayMs: 'soon' }, /delayMs/],
+    [{ action: 'reject', reasonCode: 7 }, /reasonCode/],
+  ])(
+    'a policy function that gives %j, now or later: redeliver, and the log says what is allowed',
+    async (given, said) => {
+      for (const [index, value] of [given, Promise.resolve(given)].entries()) {
+        fails = 1;
+        decision = value as never;
+        running.broker.publish('function', 'x', { qos: 1 });
+        await until(() => running.strategy.stats.held === index + 1);
+        expect(running.logged.filter((line) => said.test(line))).toHaveLength(index + 1);
+      }
+      expect(running.broker.log.received('puback')).toEqual([]);
+    },
+  );
+
   it('ctx.retryLater(): again, whatever it returned', async () => {
     expect(await send('later')).toBe(0);
     expect(runs).toEqual(['later', 'later', 'later']);

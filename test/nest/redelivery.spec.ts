@@ -125,9 +125,14 @@ it('a sink that is down: no reconnect, intake pauses, one message tries it, then
   await until(() => !running.strategy.unwrap<{ status: { readingPaused: boolean } }>().status.readingPaused);
 });
 
-it('an error about this message alone: no reconnect, the others go on', async () => {
+it.each([
+  'ERR_MESSAGE_TOO_LARGE',
+  // An emit to a topic named after something in the message.
+  'ERR_TOPIC',
+  'ERR_NOT_SUPPORTED',
+] as const)('an error about this message alone (%s): no reconnect, the others go on', async (code) => {
   await start();
-  error = new TransportError('ERR_MESSAGE_TOO_LARGE', 'too large');
+  error = new TransportError(code, 'no');
   running.broker.publish('a', '1', { qos: 1 });
   running.broker.publish('good', 'x', { qos: 1 });
   await until(() => runs.filter((run) => run.startsWith('a')).length >= 3 && runs.includes('good'));
