@@ -43,6 +43,11 @@ export class PulsarAdmin {
     await this.call('PUT', `${topicPath(topic)}/unload`, undefined, 30_000);
   }
 
+  /** The same for every topic of a namespace: only for a namespace that nobody else uses. */
+  async unloadNamespace(namespace: string): Promise<void> {
+    await this.call('PUT', `/admin/v2/namespaces/${namespace}/unload`, undefined, 30_000);
+  }
+
   async terminate(topic: string): Promise<void> {
     await this.call('POST', `${topicPath(topic)}/terminate`);
   }
@@ -85,6 +90,11 @@ export class PulsarAdmin {
     });
   }
 
+  /** What a subscription has not acknowledged is gone for it; that is the backlog a quota counts. */
+  async skipBacklog(topic: string, subscription: string): Promise<void> {
+    await this.call('POST', `${topicPath(topic)}/subscription/${encodeURIComponent(subscription)}/skip_all`);
+  }
+
   async setMaxProducers(namespace: string, most: number): Promise<void> {
     await this.call('POST', `/admin/v2/namespaces/${namespace}/maxProducersPerTopic`, most);
   }
@@ -118,11 +128,27 @@ export class PulsarAdmin {
 
   /** The broker's own count of stored entries (a batch is one entry). */
   async entries(topic: string): Promise<number> {
-    const stats = JSON.parse(await this.call('GET', `${topicPath(topic)}/internalStats`)) as {
-      numberOfEntries: number;
-    };
-    return stats.numberOfEntries;
+    return (await this.internalStats(topic)).numberOfEntries;
   }
+
+  /** The ids of the ledgers that hold the topic. */
+  async ledgers(topic: string): Promise<number[]> {
+    return (await this.internalStats(topic)).ledgers.map(({ ledgerId }) => ledgerId);
+  }
+
+  /** The payload of one stored entry as text; of a batch, its messages with their framing. */
+  entry(topic: string, ledgerId: number, entryId: number): Promise<string> {
+    return this.call('GET', `${topicPath(topic)}/ledger/${ledgerId}/entry/${entryId}`);
+  }
+
+  private async internalStats(topic: string): Promise<InternalStats> {
+    return JSON.parse(await this.call('GET', `${topicPath(topic)}/internalStats`)) as InternalStats;
+  }
+}
+
+interface InternalStats {
+  readonly numberOfEntries: number;
+  readonly ledgers: readonly { readonly ledgerId: number }[];
 }
 
 export interface TopicStats {
