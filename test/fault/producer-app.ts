@@ -19,6 +19,9 @@ const client = new PulsarClient({ url: config.url });
 const producer = await client.createProducer({ topic: config.topic });
 let sent = 0;
 let unsettled = 0;
+let again = 0;
+let lastSettled = performance.now();
+let longestPause = 0;
 const resolved = new Set<number>();
 const rejected = new Map<number, string>();
 
@@ -61,6 +64,11 @@ async function settle(graceMs: number): Promise<void> {
     hung: unsettled,
     resolved: [...resolved],
     rejected: [...rejected],
+    held: held(),
+    again,
+    connects: producer.stats.connects,
+    resentFrames: producer.stats.resentFrames,
+    longestPause: Math.round(longestPause),
   });
 }
 
@@ -73,11 +81,23 @@ async function probe(count: number): Promise<void> {
 }
 
 function send(to: PulsarProducer, number: number): void {
+  if (unsettled === 0) lastSettled = performance.now();
   unsettled++;
-  to.send({ payload: Buffer.from(`{"id":${number},"pad":"${'x'.repeat(80)}"}`) })
-    .then(
-      () => resolved.add(number),
-      (error: Error) => rejected.set(number, error.message),
-    )
-    .finally(() => unsettled--);
+  to.submit({ payload: Buffer.from(`{"id":${number},"pad":"${'x'.repeat(80)}"}`) }, (error) => {
+    if (resolved.has(number) || rejected.has(number)) {
+      again++;
+      return;
+    }
+    if (error === undefined) resolved.add(number);
+    else rejected.set(number, error.message);
+    unsettled--;
+    const now = performance.now();
+    longestPause = Math.max(longestPause, now - lastSettled);
+    lastSettled = now;
+  });
+}
+
+function held(): { permits: number; bytes: number; line: number; memory: number } {
+  const { pendingMessages, pendingBytes, waitingMessages } = producer.stats;
+  return { permits: pendingMessages, bytes: pendingBytes, line: waitingMessages, memory: client.memory.used };
 }

@@ -17,6 +17,19 @@ export type ProducerReport =
       readonly hung: number;
       readonly resolved: number[];
       readonly rejected: [number, string][];
+      /** What the producer still holds: permits, bytes, places in line, bytes of the client's memory limit. */
+      readonly held: {
+        readonly permits: number;
+        readonly bytes: number;
+        readonly line: number;
+        readonly memory: number;
+      };
+      /** Calls that settled a message once more. */
+      readonly again: number;
+      readonly connects: number;
+      readonly resentFrames: number;
+      /** Longest time without a receipt while messages were waiting for one, in milliseconds. */
+      readonly longestPause: number;
     }
   | { readonly kind: 'probed'; readonly resolved: number[] }
   | { readonly kind: 'closed' };

@@ -55,7 +55,8 @@ export async function pulsarProducerFault(options: ProducerFaultOptions): Promis
     await producer.kill();
     wire.proxy.cut();
     const stored = await readTopic(pulsar.directUrl, TOPIC, { stayAtUrl: true });
-    return verdict(outcome, probed.resolved, stored, { cuts, unloads, malformed: wire.figures.malformed });
+    const { malformed } = wire.figures;
+    return verdict(outcome, probed.resolved, stored, { cuts, unloads, malformed, seconds: options.seconds });
   } finally {
     await producer.kill();
     await wire.proxy.close();
@@ -67,17 +68,22 @@ function verdict(
   outcome: Extract<ProducerReport, { kind: 'settled' }>,
   resolvedInStall: readonly number[],
   stored: readonly StoredMessage[],
-  faults: { readonly cuts: number; readonly unloads: number; readonly malformed: number },
+  faults: { readonly cuts: number; readonly unloads: number; readonly malformed: number; readonly seconds: number },
 ): boolean {
   const resolved = new Set(outcome.resolved);
   const rejected = new Map(outcome.rejected);
   const frames = new Map<number, Set<string>>();
   let highest = -1;
   let outOfOrder = 0;
+  let holes = 0;
   let inRun = 0;
+  let previous = -1;
   for (const message of stored) {
     const id = idOf(message.payload);
     if (id < outcome.sent) inRun++;
+    // What is sent again after a reconnect begins anywhere before, and goes on without a gap.
+    if (id > previous + 1) holes++;
+    previous = id;
     const known = frames.get(id);
     if (known !== undefined) {
       known.add(`${message.producerName}:${message.sequenceId}`);
@@ -92,6 +98,9 @@ function verdict(
   const lost = [...resolved, ...resolvedInStall].filter((id) => !frames.has(id));
   const twice = [...frames].filter(([, names]) => names.size > 1).map(([id]) => id);
   const unaccounted = outcome.sent - resolved.size - rejected.size - outcome.hung;
+  const { permits, bytes, line, memory } = outcome.held;
+  // A cut counts if it met an open connection: fewer than this, and the producer was away most of the time.
+  const fewest = Math.floor(faults.seconds / 2);
   const violations = [
     lost.length > 0 && `resolved and not stored: ${lost.slice(0, 20).join(', ')}`,
     outOfOrder > 0 && `${outOfOrder} first copies behind a higher number`,
@@ -100,7 +109,14 @@ function verdict(
     twice.length > 0 && `sent twice with different sequence ids: ${twice.slice(0, 20).join(', ')}`,
     unaccounted !== 0 && `${unaccounted} promises settled more or less than once`,
     faults.malformed > 0 && `${faults.malformed} frames with a wrong checksum`,
-    faults.cuts === 0 && 'nothing was cut: this run proves nothing',
+    outcome.again > 0 && `${outcome.again} calls settled a message once more`,
+    rejected.size > 0 && `${rejected.size} sends rejected, although every fault passes and there is no send timeout`,
+    outcome.hung === 0 &&
+      permits + bytes + line + memory !== 0 &&
+      `still held at the end: ${permits} permits, ${bytes} bytes, ${line} in line, ${memory} bytes of the memory limit`,
+    holes > 0 && `${holes} gaps in what is stored, closed later or never`,
+    faults.cuts < fewest && `${faults.cuts} of at least ${fewest} cuts met an open connection: reconnecting is slow`,
+    faults.unloads === 0 && 'nothing was unloaded: this run proves nothing',
     outcome.sent === 0 && 'nothing was sent: this run proves nothing',
   ].filter((violation) => typeof violation === 'string');
   for (const violation of violations) console.log(`VIOLATION ${violation}`);
@@ -117,6 +133,10 @@ function verdict(
       hung: outcome.hung,
       cuts: faults.cuts,
       unloads: faults.unloads,
+      connects: outcome.connects,
+      resentFrames: outcome.resentFrames,
+      longestPauseMs: outcome.longestPause,
+      held: permits + bytes + line + memory,
     }),
   );
   return violations.length === 0;
