@@ -16,7 +16,9 @@ export class ClientMonitor {
   readonly events = new EventEmitterOf<MqttClientEvents>();
   state: MqttState = 'idle';
   lastError: Error | undefined = undefined;
+  // valid for one connection
   notes: string[] = [];
+  private refusedFilters: readonly string[] = [];
 
   constructor(
     private readonly session: MqttSession,
@@ -38,6 +40,7 @@ export class ClientMonitor {
       nextDialIn: nextDialAt === undefined ? undefined : Math.max(0, nextDialAt - this.clock.now()),
       readingPaused,
       notes: this.notes,
+      refusedFilters: this.refusedFilters,
     };
   }
 
@@ -52,7 +55,14 @@ export class ClientMonitor {
     };
   }
 
+  /** What is known of the last connection counts no more. */
+  newConnection(): void {
+    this.notes = [];
+    this.refusedFilters = [];
+  }
+
   resubscribeRefused(grants: readonly SubscriptionGrant[]): void {
+    this.refusedFilters = [...this.refusedFilters, ...grants.map(({ filter }) => filter)];
     const filters = grants.map(({ filter }) => `'${filter}'`).join(', ');
     const error = new SubscriptionError(
       `After the session was lost the broker did not grant again: ${filters}`,

@@ -357,7 +357,7 @@ export class MqttClient {
   }
 
   private connected(result: ConnectResult): void {
-    this.monitor.notes = [];
+    this.monitor.newConnection();
     this.monitor.setState(this.session.draining ? 'draining' : 'connected');
     this.monitor.report('connected');
     for (const { resolve } of this.connecting.splice(0)) resolve(result);

@@ -36,6 +36,8 @@ export interface MqttStatus {
   readonly readingPaused: boolean;
   /** Notes about the session that do not stop it, for example a session expiry lower than asked for. */
   readonly notes: readonly string[];
+  /** Filters that the broker did not grant again after it had lost the session: nothing comes for them. */
+  readonly refusedFilters: readonly string[];
 }
 
 /** Every event of `MqttClient.on()` and its payload. */

@@ -30,6 +30,7 @@ import { openReply } from './reply-opening.js';
 import { type ReplyStream } from './reply-stream.js';
 import { type ComponentHealth } from './health.js';
 import { serverHealth } from './server-health.js';
+import { describeSession } from './session-report.js';
 import { newServerStats } from './server-stats.js';
 import { Shutdown } from './shutdown.js';
 import { type MqttServerStats } from './task-host.js';
@@ -99,6 +100,7 @@ export class MqttServerStrategy
         clock: this.clock,
         deadlines: this.deadlines,
         reconnect: (held) => this.reconnectFor(held),
+        unclaimed: () => (this.client.status.state === 'connected' ? this.client.unclaimed() : []),
         rerun: (task) => this.again(task),
         heldChanged: () => this.heldChanged(),
       },
@@ -291,11 +293,12 @@ export class MqttServerStrategy
     try {
       // Before the first connection: a resumed session delivers before anything is subscribed.
       const wanted = this.registry.subscriptions();
-      await this.client.connect();
+      this.logger.log(describeSession(await this.client.connect(), this.client.window.size));
       if (this.options.unsubscribe.length > 0) await this.client.unsubscribe(this.options.unsubscribe);
       if (wanted.length > 0) {
         assertGranted(await this.client.subscribe(wanted), { allowLower: this.options.allowLowerQos });
-      }
+      } else
+        this.logger.warn(`No controller has a handler for the strategy '${this.options.name}': nothing is subscribed`);
       this.publishStatus();
     } catch (error) {
       this.client.destroy();
@@ -353,6 +356,8 @@ export class MqttServerStrategy
   }
 
   private reconnectFor(held: number): void {
+    // One is under way already.
+    if (this.client.status.state !== 'connected') return;
     this.stats.reconnects += 1;
     const oldest = this.redelivery.oldest?.delivery;
     this.logger.warn(

@@ -20,6 +20,8 @@ export interface RedeliveryHost {
   readonly deadlines: DeadlineQueue;
   /** One controlled reconnect: the broker sends what is not acknowledged again. */
   reconnect(held: number): void;
+  /** Failed ones of earlier connections that the broker has not sent again on this one. */
+  unclaimed(): readonly object[];
   /** Runs a held delivery again from the copy we hold. */
   rerun(task: DeliveryTask): void;
   /** Something is held, or nothing is any more. */
@@ -132,11 +134,15 @@ export class Redelivery {
     const { sinkDown } = this;
     const all = [...this.held.values()];
     const ofSink = all.filter(({ reason }) => reason === 'sink');
+    // A broker that did not send it again on this connection has forgotten it (expired, say): no other one will bring it.
+    // Should a copy come after all, it is bound to the run.
+    const unclaimed = new Set(this.host.unclaimed());
+    const onlyOurs = ({ task }: Held): boolean => task.delivery.orphaned || unclaimed.has(task.delivery);
     const local = all.filter(
-      ({ task, reason }) =>
-        reason === 'message' || reason === 'deadLetter' || (reason === 'handler' && task.delivery.orphaned),
+      (held) =>
+        held.reason === 'message' || held.reason === 'deadLetter' || (held.reason === 'handler' && onlyOurs(held)),
     );
-    const resend = all.filter(({ task, reason }) => reason === 'handler' && !task.delivery.orphaned).length;
+    const resend = all.filter((held) => held.reason === 'handler' && !onlyOurs(held)).length;
     // While the sink is down a reconnect would only bring back what fails again.
     if (resend > 0 && !sinkDown) this.host.reconnect(resend);
     this.runAgain(local);

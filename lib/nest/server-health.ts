@@ -12,7 +12,7 @@ export interface ServerHealthFacts {
 }
 
 export function serverHealth({ client, running, waiting, held, halted }: ServerHealthFacts): ComponentHealth {
-  const { state, server } = client.status;
+  const { state, server, refusedFilters } = client.status;
   const oldest = client.oldestUnacknowledged();
   const reason = halted
     ? 'halted by a failure policy'
@@ -20,7 +20,9 @@ export function serverHealth({ client, running, waiting, held, halted }: ServerH
       ? `not connected (${state})`
       : held > 0
         ? `stalled: ${held} failed messages are held`
-        : undefined;
+        : refusedFilters.length > 0
+          ? `not subscribed after a lost session: ${refusedFilters.join(', ')}`
+          : undefined;
   return {
     status: reason === undefined ? 'up' : 'down',
     ...(reason !== undefined && { reason }),

@@ -23,6 +23,28 @@ describe.each([4, 5] as const)('C10: a QoS 2 identifier comes again after the se
     await bench.stop();
   });
 
+  it('hands out a copy of the new session that looks like the old message', async () => {
+    const bench = await MqttBench.start({ protocolVersion: version });
+    bench.broker.withhold('pubrel');
+    bench.broker.publish('t', 'on', { qos: 2 });
+    bench.client.acknowledge(await bench.delivery('on'));
+    await bench.broker.log.waitForReceived('pubrec');
+    await bench.reconnected(() => {
+      bench.broker.dropSession('device-gateway');
+      bench.broker.cut();
+    });
+    await bench.settled();
+    // The same words under the same identifier, and the first copy of them was lost with a connection.
+    const withheld = bench.broker.withhold('publish');
+    bench.broker.publish('t', 'on', { qos: 2 });
+    withheld();
+    await bench.reconnected();
+    await bench.broker.log.waitFor(() => bench.runs('on') === 2 || undefined);
+    const [packet] = bench.broker.log.sent('publish', { connection: 3 });
+    expect([packet?.messageId, packet?.dup]).toEqual([1, true]);
+    await bench.stop();
+  });
+
   it('does not hand out again what it had answered with PUBREC in the same session', async () => {
     const bench = await MqttBench.start({ protocolVersion: version });
     bench.broker.publish('t', 'once', { qos: 2 });

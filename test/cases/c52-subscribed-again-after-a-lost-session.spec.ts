@@ -1,4 +1,13 @@
+import { Controller } from '@nestjs/common';
+import { EventPattern } from '@nestjs/microservices';
+import { startApp, until } from '../nest/support/app.js';
 import { cutAndReconnect, handedOut, startPair } from '../unit/mqtt/harness.js';
+
+@Controller()
+class Handlers {
+  @EventPattern<string>('t/+')
+  handle(): void {}
+}
 
 describe.each([5, 4] as const)('C52: MQTT %i', (protocolVersion) => {
   it('sends no SUBSCRIBE on a resumed session', async () => {
@@ -58,5 +67,26 @@ describe.each([5, 4] as const)('C52: MQTT %i', (protocolVersion) => {
       refused: [{ filter: 't/#', reasonCode: 0x80 }],
     });
     expect(client.status.notes.join()).toContain("'t/#'");
+    expect(client.status.refusedFilters).toEqual(['t/#']);
+    // The next connection tries it once more.
+    broker.options.subackCode = () => undefined;
+    await cutAndReconnect(broker);
+    await broker.log.waitFor(() => client.status.refusedFilters.length === 0 || undefined);
+    broker.publish('t/a', 'x');
+    await handedOut(broker, client, 1);
+  });
+
+  it('the health of a strategy is down while a filter is not granted again', async () => {
+    const { broker, strategy, close } = await startApp([Handlers], { strategy: { protocolVersion } });
+    expect(strategy.health().status).toBe('up');
+    broker.options.subackCode = () => 0x80;
+    broker.dropSession('app');
+    broker.cut();
+    await until(() => strategy.health().reason?.includes('not subscribed') === true);
+    expect(strategy.health()).toMatchObject({ status: 'down', reason: expect.stringContaining('t/+') });
+    broker.options.subackCode = () => undefined;
+    broker.cut();
+    await until(() => strategy.health().status === 'up');
+    await close();
   });
 });
