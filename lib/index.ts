@@ -141,7 +141,11 @@ export { FailureCapture } from './nest/failure-capture.interceptor.js';
 
 export { PulsarClientProxy, type PulsarProxyStats, type PulsarStatus } from './nest/pulsar-client.proxy.js';
 export { MqttClientProxy, type MqttProxyStats } from './nest/mqtt-client.proxy.js';
-export { type MqttClientProxyOptions, type PulsarClientProxyOptions } from './nest/proxy-options.js';
+export {
+  type MqttClientProxyOptions,
+  type PulsarClientProxyOptions,
+  type TopicProducerOptions,
+} from './nest/proxy-options.js';
 export { type EmitStats } from './nest/emit-reports.js';
 export { isPulsarRecord, PulsarRecord, PulsarRecordBuilder, type PulsarRecordOptions } from './nest/pulsar-record.js';
 export {

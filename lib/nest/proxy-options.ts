@@ -19,10 +19,17 @@ import { POOL_NAME } from './pulsar-topic-mapping.js';
 import { type ReplyDeserializer } from './reply-deserializer.js';
 import { type PayloadSerializer } from './serializers.js';
 
+/** Options of a producer without its topic, which comes from the pattern. */
+export type TopicProducerOptions = Omit<ProducerOptions, 'topic'>;
+
 /** Options of {@link PulsarClientProxy}: those of the Pulsar client, and these. */
 export interface PulsarClientProxyOptions extends PulsarClientOptions {
-  /** For every producer the proxy makes: batching, compression, limits and so on. */
-  readonly producer?: Omit<ProducerOptions, 'topic'>;
+  /**
+   * For every producer the proxy makes: batching, compression, encryption, schema, limits and so on; or a function of the
+   * full topic name, which must give the same each time. With a schema, what is emitted is its value; bytes are taken as
+   * encoded already.
+   */
+  readonly producer?: TopicProducerOptions | ((topic: string) => TopicProducerOptions);
   /** Tenant of patterns that are no full topic names. Default `public`. */
   readonly tenant?: string;
   /** Namespace of patterns that are no full topic names. Default `default`. */
@@ -72,8 +79,8 @@ const name: OptionCheck = satisfies(
 
 const PULSAR: OptionSchema<Omit<PulsarClientProxyOptions, keyof PulsarClientOptions>> = {
   producer: satisfies(
-    'an object of producer options without a topic',
-    (value) => typeof value === 'object' && value !== null && !('topic' in value),
+    'an object of producer options without a topic, or a function that gives one',
+    (value) => typeof value === 'function' || (typeof value === 'object' && value !== null && !('topic' in value)),
   ),
   tenant: name,
   namespace: name,
@@ -109,7 +116,7 @@ export function splitPulsarOptions(given: PulsarClientProxyOptions): {
 } {
   const { own, client } = split<OwnPulsarOptions, PulsarClientOptions>('pulsar', given, PULSAR);
   // A mistake in them shall not wait for the first emit.
-  if (own.producer !== undefined) parseProducerOptions({ ...own.producer, topic: 'any' });
+  if (typeof own.producer === 'object') parseProducerOptions({ ...own.producer, topic: 'any' });
   return { own, client };
 }
 

@@ -10,6 +10,7 @@ import {
   PulsarClient,
   type PulsarClientEvents,
   type PulsarClientOptions,
+  type Schema,
 } from '../pulsar/index.js';
 import { type CarriesDeadLetters, DEAD_LETTER_RECORD } from './dead-letter.js';
 import { proxyCreated } from './delivery-scope.js';
@@ -21,15 +22,22 @@ import {
   parseClientOptions,
   type PulsarClientProxyOptions,
   splitPulsarOptions,
+  type TopicProducerOptions,
 } from './proxy-options.js';
 import { producerMessage } from './producer-message.js';
 import { ProducerPool } from './pulsar-producer-pool.js';
 import { isPulsarRecord, PulsarRecord } from './pulsar-record.js';
 import { toPulsarTopic } from './pulsar-topic-mapping.js';
-import { metadataProperties, serializedPayload, toPayload } from './serializers.js';
+import { encodedPayload, metadataProperties, serializedPayload } from './serializers.js';
 
-/** How many patterns keep their topic name at hand. */
-const TOPIC_CACHE = 10_000;
+/** Where the messages of a pattern go. */
+interface Target {
+  readonly topic: string;
+  readonly schema: Schema<unknown> | undefined;
+}
+
+/** How many patterns keep their target at hand. */
+const TARGET_CACHE = 10_000;
 
 /** What the proxy's `status` tells: at least one connection is up, none is, closed by us. */
 export type PulsarStatus = 'connected' | 'disconnected' | 'closed';
@@ -65,7 +73,7 @@ export class PulsarClientProxy extends ClientProxy implements HealthSource, Carr
   private readonly pool: ProducerPool;
   private readonly reports: EmitReports;
   private readonly own: OwnPulsarOptions;
-  private readonly topics = new Map<string, string>();
+  private readonly targets = new Map<string, Target>();
   private wasConnected = false;
   private closing: Promise<void> | undefined = undefined;
 
@@ -78,7 +86,7 @@ export class PulsarClientProxy extends ClientProxy implements HealthSource, Carr
     this.client = parseClientOptions(() => this.createClient(client), 'pulsar');
     this.reports = new EmitReports(this.logger, clock);
     this.pool = new ProducerPool(
-      (topic) => this.client.createProducer({ ...own.producer, topic }),
+      async (topic) => this.client.createProducer({ ...this.producerOptions(topic), topic }),
       {
         maxProducers: own.maxProducers ?? 1000,
         maxPendingEmits: own.maxPendingEmits ?? 100_000,
@@ -195,8 +203,8 @@ export class PulsarClientProxy extends ClientProxy implements HealthSource, Carr
           `emit('${route}', ${String(data)}): there is no data; a message without a value needs new PulsarRecord(null)`,
         );
       }
-      const topic = this.topics.get(route) ?? this.topicOf(route);
-      this.pool.submit(topic, this.messageOf(pattern, data, record), emission);
+      const target = this.targets.get(route) ?? this.targetOf(route);
+      this.pool.submit(target.topic, this.messageOf(pattern, data, record, target), emission);
     } catch (error) {
       emission.fail(error);
     }
@@ -220,26 +228,37 @@ export class PulsarClientProxy extends ClientProxy implements HealthSource, Carr
     return pattern === undefined || pattern === null ? '' : this.normalizePattern(pattern as MsPattern);
   }
 
-  private topicOf(route: string): string {
+  private targetOf(route: string): Target {
     const { topic: map } = this.own;
     const topic = map === undefined ? toPulsarTopic(route, this.own) : toPulsarTopic(map(route), this.own);
-    if (this.topics.size >= TOPIC_CACHE) this.topics.clear();
-    this.topics.set(route, topic);
-    return topic;
+    const target = { topic, schema: this.producerOptions(topic).schema };
+    if (this.targets.size >= TARGET_CACHE) this.targets.clear();
+    this.targets.set(route, target);
+    return target;
   }
 
-  private messageOf(pattern: unknown, given: unknown, record: PulsarRecord | undefined): ProducerMessage {
+  private producerOptions(topic: string): TopicProducerOptions {
+    const { producer = {} } = this.own;
+    return typeof producer === 'function' ? producer(topic) : producer;
+  }
+
+  private messageOf(
+    pattern: unknown,
+    given: unknown,
+    record: PulsarRecord | undefined,
+    { schema }: Target,
+  ): ProducerMessage {
     const data = record === undefined ? given : record.data;
     const hook = this.onDispatchHook;
     const { serializer } = this.own;
     if (hook === undefined && serializer === undefined) {
-      return producerMessage(toPayload(data), undefined, record?.options);
+      return producerMessage(encodedPayload(data, schema), undefined, record?.options);
     }
     const packet: ReadPacket & { metadata?: unknown } = { pattern, data };
     hook?.(packet);
     const { payload, properties } =
       serializer === undefined
-        ? { payload: toPayload(data), properties: undefined }
+        ? { payload: encodedPayload(data, schema), properties: undefined }
         : serializedPayload(serializer.serialize(packet, { ...record?.options }));
     const metadata = metadataProperties(packet.metadata);
     const merged = metadata === undefined ? properties : { ...metadata, ...properties };

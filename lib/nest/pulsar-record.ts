@@ -30,8 +30,9 @@ const BRAND = Symbol.for('nestjs-mqtt-pulsar/pulsar-record');
 /**
  * Data for `PulsarClientProxy.emit()` together with its key, properties, times and so on.
  *
- * `data` as in `emit()`: bytes and strings as they are, anything else by the serializer. `null` and `undefined` are sent
- * as a tombstone (a message without a value, which a compacted topic takes as the removal of its key).
+ * `data` as in `emit()`: bytes and strings as they are, anything else by the serializer; where the producer has a schema,
+ * bytes as they are and anything else as the schema's value. `null` and `undefined` are sent as a tombstone (a message
+ * without a value, which a compacted topic takes as the removal of its key).
  */
 export class PulsarRecord<T = unknown> {
   readonly [BRAND] = true;

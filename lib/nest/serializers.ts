@@ -1,5 +1,6 @@
 import { type ReadPacket } from '@nestjs/microservices';
 import { TransportError } from '../errors.js';
+import { type Schema } from '../pulsar/index.js';
 
 /** What a serializer made: the payload, or the payload with properties for it. `null` is a message without a value. */
 export type SerializedPayload =
@@ -44,6 +45,17 @@ export function toPayload(data: unknown): Uint8Array | null {
     throw new TransportError('ERR_SERIALIZATION', `A value of type ${typeof data} cannot be written as JSON`);
   }
   return Buffer.from(text);
+}
+
+/**
+ * Bytes for a topic with a schema, or without: bytes are encoded already, nothing is a tombstone, and everything else is a
+ * value of the schema.
+ *
+ * @throws TransportError ERR_SERIALIZATION
+ */
+export function encodedPayload(data: unknown, schema: Schema<unknown> | undefined): Uint8Array | null {
+  if (schema === undefined || data === null || data === undefined || data instanceof Uint8Array) return toPayload(data);
+  return schema.encode(data);
 }
 
 /** The result of any serializer in one form. @throws TransportError ERR_SERIALIZATION for what is neither bytes nor text */

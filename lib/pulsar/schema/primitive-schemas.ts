@@ -5,7 +5,10 @@ import { asBuffer, guarded, type Schema, schemaInfo, type SchemaOptions } from '
 /** Bytes as they are; the topic gets no schema. */
 export const bytesSchema: Schema<Uint8Array> = {
   info: undefined,
-  encode: asBuffer,
+  encode(value) {
+    if (!(value instanceof Uint8Array)) throw wrongType('bytes', value);
+    return asBuffer(value);
+  },
   decode: asBuffer,
 };
 
@@ -31,6 +34,12 @@ export function jsonSchema<T = unknown>({ definition, ...options }: JsonSchemaOp
   return {
     info: schemaInfo(SchemaType.Json, definitionText(definition), options),
     encode(value) {
+      if (value instanceof Uint8Array) {
+        throw new TransportError(
+          'ERR_SERIALIZATION',
+          'The schema takes a value, not bytes: what is JSON already goes as payload',
+        );
+      }
       const text = guarded('The value is not JSON', () => JSON.stringify(value) as string | undefined);
       if (text === undefined) throw wrongType('a value that JSON has', value);
       return Buffer.from(text, 'utf8');

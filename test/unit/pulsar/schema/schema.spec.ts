@@ -27,6 +27,7 @@ describe('bytesSchema', () => {
     expect(bytesSchema.info).toBeUndefined();
     expect(bytesSchema.encode(bytes)).toEqual(Buffer.from([1, 2, 3]));
     expect(bytesSchema.decode(bytes)).toEqual(Buffer.from([1, 2, 3]));
+    expect(() => bytesSchema.encode('text' as never)).toThrow(refused as never);
   });
 });
 
@@ -74,6 +75,7 @@ describe('jsonSchema', () => {
     circle.self = circle;
     expect(() => schema.encode(circle as never)).toThrow(refused as never);
     expect(() => schema.encode(undefined as never)).toThrow(refused as never);
+    expect(() => schema.encode(Buffer.from('{}') as never)).toThrow(/goes as payload/);
     expect(() => schema.decode(Buffer.from('{'))).toThrow(refused as never);
   });
 
