@@ -10,6 +10,8 @@ import { freePort, isListening } from './ports.js';
 
 export interface MochiOptions {
   readonly port?: number;
+  /** Answers as mochi does by itself: user properties of a PUBLISH come back, with reason codes that MQTT 5 has not. */
+  readonly inheritProperties?: boolean;
   /** Adds a TLS and a wss listener with this server certificate; `clientCertificate` makes both demand one. */
   readonly tls?: Certificates & { readonly clientCertificate?: boolean; readonly wrongHostName?: boolean };
 }
@@ -48,6 +50,7 @@ export class Mochi {
       wss: tls === undefined ? undefined : await freePort(),
     };
     const args = ['-tcp', `127.0.0.1:${port}`, '-ws', `127.0.0.1:${ports.ws}`, '-unix', join(folder, 'mqtt.sock')];
+    if (options.inheritProperties === true) args.push('-inherit');
     if (tls !== undefined) {
       const { certificate, key } = tls.wrongHostName === true ? tls.wrongHost : tls.server;
       args.push('-tls', `127.0.0.1:${ports.tls}`, '-wss', `127.0.0.1:${ports.wss}`, '-cert', certificate, '-key', key);

@@ -1,7 +1,8 @@
-import { connectAsync, type MqttClient as MqttJs } from 'mqtt';
+import { connectAsync, type IPublishPacket, type MqttClient as MqttJs } from 'mqtt';
 import { MqttClient, type MqttClientOptions, type MqttDelivery } from '../../lib/index.js';
 import { EmbeddedAedes, Mochi, Mosquitto } from '../brokers/index.js';
 import { describeWithMqttBrokers, unique, until } from './harness.js';
+import { WireLog } from './mqtt-wire-log.js';
 
 /** What a suite needs of a broker; all of them listen on 127.0.0.1. */
 export interface RunningBroker {
@@ -35,7 +36,15 @@ export type Difference =
   /** Sends more than Receive Maximum once acknowledgements come in. */
   | 'overruns Receive Maximum'
   /** Sessions are gone after a restart of the broker. */
-  | 'forgets sessions at a restart';
+  | 'forgets sessions at a restart'
+  /** A client without a subscription has no session after a reconnect. */
+  | 'keeps sessions of subscribers only'
+  /** A publish that nobody has subscribed to is answered with 0, not with 0x10. */
+  | 'does not say that nobody has subscribed'
+  /** Announces no Topic Alias Maximum: our publishes carry their topics. */
+  | 'takes no topic aliases'
+  /** Never uses the Topic Alias Maximum that we announce. */
+  | 'sends no topic aliases';
 
 export interface BrokerUnderTest {
   readonly name: string;
@@ -48,7 +57,7 @@ export const mqttBrokers: readonly BrokerUnderTest[] = [
   {
     name: 'mosquitto, MQTT 5',
     version: 5,
-    differences: ['one copy per matching filter', 'overruns Receive Maximum'],
+    differences: ['one copy per matching filter', 'sends no topic aliases', 'overruns Receive Maximum'],
     start: () => Mosquitto.start(),
   },
   { name: 'mosquitto, MQTT 3.1.1', version: 4, differences: [], start: () => Mosquitto.start() },
@@ -59,6 +68,8 @@ export const mqttBrokers: readonly BrokerUnderTest[] = [
       'resumes out of order',
       'resends with a dead topic alias',
       'forgets what waited for Receive Maximum',
+      'takes no topic aliases',
+      'does not say that nobody has subscribed',
       'forgets sessions at a restart',
     ],
     start: () => Mochi.start(),
@@ -72,7 +83,7 @@ export const mqttBrokers: readonly BrokerUnderTest[] = [
   {
     name: 'aedes, MQTT 3.1.1',
     version: 4,
-    differences: ['redelivers without DUP', 'mixes up PUBRELs'],
+    differences: ['redelivers without DUP', 'mixes up PUBRELs', 'keeps sessions of subscribers only'],
     start: () => EmbeddedAedes.start(),
   },
 ];
@@ -120,6 +131,13 @@ export class LiveBroker {
     const client = this.client(options);
     await client.connect();
     return client;
+  }
+
+  /** A proxy before the broker. */
+  async wire(): Promise<WireLog> {
+    const wire = await WireLog.start(this.broker.port);
+    this.opened.push(() => wire.close());
+    return wire;
   }
 
   /** A client that is not ours, with what it received. */
@@ -172,6 +190,7 @@ export interface PeerMessage {
   readonly payload: Buffer;
   readonly qos: 0 | 1 | 2;
   readonly retain: boolean;
+  readonly properties: IPublishPacket['properties'];
 }
 
 /** A client of the `mqtt` package. */
@@ -179,7 +198,9 @@ export class Peer {
   readonly messages: PeerMessage[] = [];
 
   constructor(readonly client: MqttJs) {
-    client.on('message', (topic, payload, { qos, retain }) => this.messages.push({ topic, payload, qos, retain }));
+    client.on('message', (topic, payload, { qos, retain, properties }) =>
+      this.messages.push({ topic, payload, qos, retain, properties }),
+    );
   }
 
   get payloads(): string[] {

@@ -153,7 +153,7 @@ describeEachBroker('receiving', (live) => {
     if (!stops) {
       const payloads = client.deliveries
         .filter(({ message }) => message.qos > 0)
-        .map(({ message }) => `${message.payload}`);
+        .map(({ message }) => message.payload.toString());
       expect(payloads).toEqual(Array.from({ length: count }, (_, id) => `${id}`));
     }
     if (live().version === 5) {

@@ -25,11 +25,17 @@ func main() {
 	unix := flag.String("unix", "", "path of the Unix socket")
 	certificate := flag.String("cert", "", "PEM file of the server's certificate")
 	key := flag.String("key", "", "PEM file of its key")
+	inherit := flag.Bool("inherit", false, "put the user properties of a PUBLISH into its acknowledgement, as mochi does by itself")
 	clientCA := flag.String("client-ca", "", "PEM file of the CA that must have signed client certificates")
 	flag.Parse()
 
+	capabilities := mqtt.NewDefaultServerCapabilities()
+	// Without this a PUBLISH with user properties gets a PUBACK with reason code 0x01 or a PUBREC with 0x02, which MQTT 5
+	// does not know there [MQTT-3.4.2-1].
+	capabilities.Compatibilities.NoInheritedPropertiesOnAck = !*inherit
 	server := mqtt.New(&mqtt.Options{
-		Logger: slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelInfo})),
+		Capabilities: capabilities,
+		Logger:       slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelInfo})),
 	})
 	check(server.AddHook(new(auth.AllowHook), nil))
 	var config *tls.Config
