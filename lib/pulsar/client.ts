@@ -41,6 +41,7 @@ export class PulsarClient {
       },
       connectFailed: (connection, cause) => this.failed(connection, cause),
       authRefreshFailed: (connection, cause) => this.failed(connection, cause),
+      ignored: ({ broker }, command) => this.events.emit('ignoredCommand', { broker, command }),
     });
     this.lookup = new Lookup(this.pool, this.options);
     this.budget = new MemoryBudget(this.options.memoryLimit);

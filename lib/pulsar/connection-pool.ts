@@ -14,6 +14,7 @@ export interface PoolHooks {
   disconnected(connection: Connection, error: TransportError): void;
   connectFailed(connection: Connection, error: TransportError): void;
   authRefreshFailed(connection: Connection, error: TransportError): void;
+  ignored(connection: Connection, command: string): void;
 }
 
 /**
@@ -32,6 +33,7 @@ export class ConnectionPool {
     this.connectionHooks = {
       connected: (connection) => this.hooks.connected(connection),
       authRefreshFailed: (connection, error) => this.hooks.authRefreshFailed(connection, error),
+      ignored: (connection, command) => this.hooks.ignored(connection, command),
       closed: (connection, error, wasReady) => this.ended(connection, error, wasReady),
     };
   }

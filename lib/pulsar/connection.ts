@@ -55,6 +55,7 @@ export interface ConnectionHooks {
   /** Once; `wasReady` is false for a connection that never came up. */
   closed(connection: Connection, error: TransportError, wasReady: boolean): void;
   authRefreshFailed(connection: Connection, error: TransportError): void;
+  ignored(connection: Connection, command: string): void;
 }
 
 interface Request {
@@ -285,10 +286,7 @@ export class Connection {
     }
     const closing = brokerClosing(command, this.broker);
     // What belongs to consumers, or to nobody: no reason to end the connection.
-    if (closing === undefined) {
-      this.state.ignoredCommands += 1;
-      return;
-    }
+    if (closing === undefined) return this.state.ignore(command.type);
     const producer = this.find(closing.producerId);
     if (producer === undefined) return;
     this.producers.delete(closing.producerId);
@@ -336,6 +334,8 @@ export class Connection {
         const { name, timeoutMs, reject } = action.token;
         return reject(new TimeoutError(`${name}: no answer of ${this.broker} within ${timeoutMs} ms`, timeoutMs));
       }
+      case 'ignored':
+        return this.hooks.ignored(this, action.command);
       case 'authRefreshFailed':
         return this.hooks.authRefreshFailed(this, action.error);
       case 'close':

@@ -75,6 +75,8 @@ export interface ProducerEvents {
    * go out without encryption, as `failureAction: 'send'` asks.
    */
   encryptionFailed: { readonly cause: TransportError; readonly inTheClear: boolean };
+  /** An interceptor threw in `afterReceipt`; the send is settled all the same. Without a listener it is a process warning. */
+  interceptorFailed: { readonly cause: unknown };
   /** The topic has more partitions than before; the old ones were not touched. */
   partitionsChanged: { readonly before: number; readonly now: number };
   closed: undefined;
@@ -101,11 +103,11 @@ export interface ProducerStats {
   readonly waitingMessages: number;
 }
 
-/** May change a message before it is sent and sees what became of it. Runs in the order given; must not throw. */
+/** May change a message before it is sent and sees what became of it. Runs in the order given. */
 export interface ProducerInterceptor {
   /** Returns the message to send: the given one, or another. An exception fails the send. */
   beforeSend?(message: ProducerMessage): ProducerMessage;
-  /** After the receipt or the failure, before the sender is told. */
+  /** After the receipt or the failure, before the sender is told. An exception changes nothing: event `interceptorFailed`. */
   afterReceipt?(message: ProducerMessage, error: TransportError | undefined, result: SendResult | undefined): void;
 }
 
@@ -130,4 +132,9 @@ export interface PulsarClientEvents {
   connected: { readonly broker: string };
   disconnected: { readonly broker: string; readonly cause: TransportError };
   connectFailed: { readonly broker: string; readonly cause: TransportError };
+  /**
+   * The broker sent a command that nothing here has a use for: of a type that this version does not know, or an answer
+   * that nobody waits for. The connection goes on.
+   */
+  ignoredCommand: { readonly broker: string; readonly command: string };
 }

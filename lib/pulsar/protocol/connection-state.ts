@@ -44,6 +44,8 @@ export type ConnectionAction<T> =
   | { readonly kind: 'queued'; readonly token: T }
   | { readonly kind: 'expired'; readonly token: T }
   | { readonly kind: 'authRefreshFailed'; readonly error: TransportError }
+  /** A command that nothing here has a use for: no reason to close, but somebody may want to know. */
+  | { readonly kind: 'ignored'; readonly command: string }
   | { readonly kind: 'close'; readonly error: TransportError; readonly unanswered: readonly T[] };
 
 /**
@@ -54,9 +56,6 @@ export class ConnectionState<T> {
   readonly actions: ConnectionAction<T>[] = [];
   phase: ConnectionPhase = 'dialing';
   maxMessageSize = DEFAULT_MAX_MESSAGE_SIZE;
-  /** Commands that no request or producer of ours belongs to, or of a type we do not know. */
-  ignoredCommands = 0;
-
   private readonly requests = new RequestTable<T>();
   private readonly connectDeadline: number;
   private lastReceivedAt = 0;
@@ -159,7 +158,7 @@ export class ConnectionState<T> {
         this.answer(command.requestId, command);
         return true;
       case 'unknown':
-        this.ignoredCommands += 1;
+        this.ignore(`type ${command.code}`);
         return true;
       default:
         return false;
@@ -211,9 +210,14 @@ export class ConnectionState<T> {
     }
   }
 
+  ignore(command: string): void {
+    this.actions.push({ kind: 'ignored', command });
+  }
+
   private answer(requestId: number, command: ServerCommand): void {
     const token = this.requests.take(requestId);
-    if (token === undefined) this.ignoredCommands += 1;
+    // Usually the late answer to a request that has timed out.
+    if (token === undefined) this.ignore(`${command.type} to no request`);
     else this.actions.push({ kind: 'answer', token, command });
   }
 
