@@ -12,6 +12,11 @@ export class EventHub<Events extends object> {
     return () => void set.delete(entry);
   }
 
+  /** Somebody listens. */
+  has(name: keyof Events): boolean {
+    return (this.listeners.get(name)?.size ?? 0) > 0;
+  }
+
   emit<Name extends keyof Events>(name: Name, payload: Events[Name]): void {
     for (const listener of this.listeners.get(name) ?? []) {
       try {

@@ -40,9 +40,8 @@ export interface ProducerIdentity {
 }
 
 export interface PartitionHooks {
-  /** Told for every outcome before the sender is; undefined where nobody wants to know. */
-  readonly settled:
-    ((send: Send, error: TransportError | undefined, result: SendResult | undefined) => void) | undefined;
+  /** Told for every outcome before the sender is. */
+  settled(send: Send, error: TransportError | undefined, result: SendResult | undefined): void;
   event(partition: PartitionProducer, action: ProducerAction): void;
 }
 
@@ -229,9 +228,9 @@ export class PartitionProducer {
   }
 
   private call(send: Send, error: TransportError | undefined, result: SendResult | undefined): void {
+    this.hooks.settled(send, error, result);
     try {
-      this.hooks.settled?.(send, error, result);
-      send.callback(error, result);
+      send.settle(error, result);
     } catch (thrown) {
       // A fault in the user's callback is the user's: it must not stop the loop, and must not be hidden.
       queueMicrotask(() => {

@@ -122,7 +122,12 @@ export class ProducerFactory {
     const hash = hashing === 'murmur3' ? murmur3Hash : javaStringHash;
     const start = Math.floor(this.services.clock.random() * 2 ** 31);
     if (routing === 'single') return { router: keyRouter(hash, singlePartition(start)), roundRobin: undefined };
-    const roundRobin = new RoundRobin(start, batching?.maxMessages ?? 1, batching?.maxBytes ?? Infinity);
+    const roundRobin = new RoundRobin(
+      start,
+      batching?.maxMessages ?? 1,
+      batching?.maxBytes ?? Infinity,
+      Math.max(1, batching?.maxDelay ?? Infinity),
+    );
     return { router: keyRouter(hash, roundRobin.route), roundRobin };
   }
 }

@@ -1,17 +1,17 @@
 import { ClosedError, TransportError } from '../errors.js';
 import { type Clock, type TimerHandle } from '../net/clock.js';
 import { pulsarProducerChannel } from '../observability/channels.js';
+import { CancelSignals } from './cancel-signals.js';
 import { type ProducerEncryption } from './crypto/index.js';
 import { EventHub } from './event-hub.js';
+import { type IntakeSettings, MessageIntake } from './message-intake.js';
 import { type PartitionHooks, type PartitionProducer } from './partition-producer.js';
 import { type MessageRouter, type RoundRobin } from './protocol/partitioner.js';
 import { type ProducerAction } from './protocol/producer-events.js';
-import { type Schema } from './schema/index.js';
-import { checkMessage, encodeValue, failedMessage, Send, type SendOwner } from './send.js';
+import { type Send } from './send.js';
 import {
   type CancelHandle,
   type ProducerEvents,
-  type ProducerInterceptor,
   type ProducerMessage,
   type ProducerState,
   type ProducerStats,
@@ -20,18 +20,15 @@ import {
 } from './types.js';
 
 /** What a producer is made of; see `PulsarClient.createProducer`. */
-export interface ProducerParts {
+export interface ProducerParts extends IntakeSettings {
   readonly topic: string;
   readonly clock: Clock;
-  readonly sendTimeout: number;
   readonly closeTimeout: number;
-  readonly schema: Schema<unknown> | undefined;
   readonly encryption: ProducerEncryption | undefined;
   readonly createTimeout: number;
   readonly lazy: boolean;
   readonly router: MessageRouter;
   readonly roundRobin: RoundRobin | undefined;
-  readonly interceptors: readonly ProducerInterceptor[];
   /** 0: never. */
   readonly updateInterval: number;
   readonly countPartitions: () => Promise<number>;
@@ -48,7 +45,7 @@ export interface SendOptions {
  * Sends messages to one topic, in the order of the calls (of each partition, where the topic has several). Made by
  * `PulsarClient.createProducer()`; reconnects by itself for as long as it is open.
  */
-export class PulsarProducer<T = unknown> implements SendOwner {
+export class PulsarProducer<T = unknown> {
   /** The full name, without a partition. */
   readonly topic: string;
 
@@ -56,8 +53,8 @@ export class PulsarProducer<T = unknown> implements SendOwner {
   private readonly partitions: PartitionProducer[] = [];
   private readonly opened = new Set<PartitionProducer>();
   private readonly hooks: PartitionHooks;
-  /** The message as the interceptors returned it, of sends under way; only kept if there are any. */
-  private readonly intercepted = new Map<Send, ProducerMessage>();
+  private readonly intake: MessageIntake;
+  private readonly signals = new CancelSignals();
   private growth: TimerHandle | undefined = undefined;
   private outstanding = 0;
   private idleFrom: number;
@@ -70,6 +67,7 @@ export class PulsarProducer<T = unknown> implements SendOwner {
   ) {
     this.topic = parts.topic;
     this.idleFrom = parts.clock.now();
+    this.intake = new MessageIntake(parts, (cause) => this.interceptorFailed(cause));
     this.hooks = {
       settled: (send, error, result) => this.settled(send, error, result),
       event: (partition, action) => this.tell(partition, action),
@@ -144,24 +142,13 @@ export class PulsarProducer<T = unknown> implements SendOwner {
    * @returns takes the message back while nothing of it was written
    */
   submit(message: ProducerMessage<T>, callback: SendCallback, options?: SendOptions): CancelHandle {
-    const { parts } = this;
-    const checked = this.checked(message);
-    const partition = this.partitions.length === 1 ? this.partitions[0] : this.route(checked.message);
-    const send = new Send(
-      checked.message,
-      checked.size,
-      checked.alone,
-      checked.given.sequenceId,
-      parts.sendTimeout > 0 ? parts.clock.now() : 0,
-      callback,
-      partition,
-    );
-    if (checked.problem !== undefined) send.problem = checked.problem;
-    if (parts.interceptors.length > 0) this.intercepted.set(send, checked.given);
+    const send = this.intake.take(message, callback);
+    const partition = this.partitions.length === 1 ? this.partitions[0] : this.route(send);
+    send.owner = partition;
     this.outstanding += 1;
-    if (!this.opened.has(partition)) this.openLate(partition);
+    if (send.problem === undefined && !this.opened.has(partition)) this.openLate(partition);
     partition.submit(send);
-    if (options?.signal !== undefined) cancelOnAbort(send, options.signal);
+    if (options?.signal !== undefined) send.signal = this.signals.add(options.signal, send);
     return send;
   }
 
@@ -200,29 +187,23 @@ export class PulsarProducer<T = unknown> implements SendOwner {
     if (this.partitionCount > 0) this.watchGrowth();
   }
 
-  /** @internal */
-  cancel(send: Send): boolean {
-    return this.partitions.some((partition) => partition.cancel(send));
-  }
-
-  private checked(message: ProducerMessage): ReturnType<typeof checkMessage> & { readonly given: ProducerMessage } {
-    let given = message;
-    const { interceptors, clock, schema } = this.parts;
+  /** What the router gets wrong is the outcome of that message; a partition of its own it does not need. */
+  private route(send: Send): PartitionProducer {
+    const { partitions, parts } = this;
+    if (send.problem !== undefined) return partitions[0];
+    const last = partitions.length - 1;
     try {
-      for (const interceptor of interceptors) given = interceptor.beforeSend?.(given) ?? given;
-      const encoded = given.value === undefined ? given : encodeValue(given, schema);
-      return { ...checkMessage(encoded, () => clock.wallTime()), given };
+      parts.roundRobin?.advance(parts.clock.now());
+      const index = parts.router(send.message, partitions.length);
+      if (Number.isInteger(index) && index >= 0 && index <= last) return partitions[index];
+      send.problem = new TransportError(
+        'ERR_OPTIONS',
+        `producer.routing: ${index} is not a partition from 0 to ${last}`,
+      );
     } catch (error) {
-      return { ...failedMessage(error), given };
+      send.problem = new TransportError('ERR_OPTIONS', 'producer.routing threw', { cause: error });
     }
-  }
-
-  private route(message: ProducerMessage): PartitionProducer {
-    const { length } = this.partitions;
-    const index = this.parts.router(message, length);
-    const partition = this.partitions[index];
-    if (partition !== undefined) return partition;
-    throw new TransportError('ERR_OPTIONS', `producer.routing: ${index} is not a partition from 0 to ${length - 1}`);
+    return partitions[0];
   }
 
   private openLate(partition: PartitionProducer): void {
@@ -233,10 +214,13 @@ export class PulsarProducer<T = unknown> implements SendOwner {
   private settled(send: Send, error: TransportError | undefined, result: SendResult | undefined): void {
     this.outstanding -= 1;
     if (this.outstanding === 0) this.idleFrom = this.parts.clock.now();
-    const message = this.intercepted.get(send);
-    if (message === undefined) return;
-    this.intercepted.delete(send);
-    for (const interceptor of this.parts.interceptors) interceptor.afterReceipt?.(message, error, result);
+    if (this.parts.interceptors.length > 0) this.intake.settled(send, error, result);
+  }
+
+  /** It only watches: its fault must not take the process down where nobody listens, and must not be hidden. */
+  private interceptorFailed(cause: unknown): void {
+    if (this.events.has('interceptorFailed')) this.events.emit('interceptorFailed', { cause });
+    else process.emitWarning(`An afterReceipt of a producer of '${this.topic}' threw: ${String(cause)}`);
   }
 
   private async end(timeout: number): Promise<void> {
@@ -322,14 +306,6 @@ function event(
   cause: unknown,
 ): import('../observability/channels.js').ProducerEvent {
   return { topic, producer, state, ...(cause !== undefined && { cause }) };
-}
-
-function cancelOnAbort(send: Send, signal: AbortSignal): void {
-  if (signal.aborted) {
-    send.cancel();
-    return;
-  }
-  signal.addEventListener('abort', () => send.cancel(), { once: true });
 }
 
 /** For sends after the end. */

@@ -1,8 +1,9 @@
-import { isTransportError, TransportError } from '../errors.js';
+import { TransportError } from '../errors.js';
+import { type SignalGroup } from './cancel-signals.js';
 import { type EncodableMessage } from './codec/send-types.js';
 import { SendOp } from './protocol/send-op.js';
 import { type Schema } from './schema/index.js';
-import { type CancelHandle, type ProducerMessage, type SendCallback } from './types.js';
+import { type CancelHandle, type ProducerMessage, type SendCallback, type SendResult } from './types.js';
 
 /** Takes messages back. */
 export interface SendOwner {
@@ -11,32 +12,33 @@ export interface SendOwner {
 
 /** One message on its way: the core's operation and the caller's handle in one object. */
 export class Send extends SendOp<EncodableMessage> implements CancelHandle {
+  /** The partition it was routed to. */
+  owner: SendOwner | undefined = undefined;
+  /** Of the caller's AbortSignal. */
+  signal: SignalGroup | undefined = undefined;
+
   constructor(
     message: EncodableMessage,
     size: number,
     alone: boolean,
-    givenId: number | undefined,
     submittedAt: number,
-    readonly callback: SendCallback,
-    private readonly owner: SendOwner,
+    /** The message as the interceptors made it. */
+    readonly given: ProducerMessage,
+    private readonly callback: SendCallback,
   ) {
-    super(message, size, givenId, alone, submittedAt);
+    super(message, size, given.sequenceId, alone, submittedAt);
   }
 
   cancel(): boolean {
-    return this.owner.cancel(this);
+    return this.owner !== undefined && this.owner.cancel(this);
+  }
+
+  /** Tells the sender; nothing of the send stays behind at its signal. */
+  settle(error: TransportError | undefined, result: SendResult | undefined): void {
+    this.signal?.remove(this);
+    this.callback(error, result);
   }
 }
-
-/** A checked message as it will be encoded, or what is wrong with it. */
-export interface CheckedMessage {
-  readonly message: EncodableMessage;
-  readonly size: number;
-  readonly alone: boolean;
-  readonly problem: TransportError | undefined;
-}
-
-const EMPTY: EncodableMessage = { payload: null };
 
 /**
  * The message with the bytes of its value.
@@ -53,50 +55,55 @@ export function encodeValue(message: ProducerMessage, schema: Schema<unknown> | 
 /**
  * Checks everything the encoder relies on: a message that fails there would fail the others of its batch.
  *
- * @param wallTime milliseconds since 1970, for `deliverAfter`
+ * @returns about the bytes that the message takes in a frame
+ * @throws TransportError ERR_SERIALIZATION that names the field
  */
-export function checkMessage(message: ProducerMessage, wallTime: () => number): CheckedMessage {
-  const { payload, key, keyBytes, orderingKey, properties, eventTime, deliverAt, deliverAfter, sequenceId } = message;
-  if (payload !== null && !(payload instanceof Uint8Array)) return invalid('payload', 'a Uint8Array or null', payload);
+export function checkMessage(message: ProducerMessage): number {
+  const { payload, key, keyBytes, orderingKey, properties, eventTime, deliverAt, sequenceId } = message;
+  if (payload !== null && !(payload instanceof Uint8Array)) throw invalid('payload', 'a Uint8Array or null', payload);
   let size = ENTRY_BYTES + (payload === null ? 0 : payload.length);
   if (key !== undefined) {
-    if (typeof key !== 'string') return invalid('key', 'a string', key);
+    if (typeof key !== 'string') throw invalid('key', 'a string', key);
     size += Buffer.byteLength(key);
   }
   if (keyBytes !== undefined) {
-    if (!(keyBytes instanceof Uint8Array)) return invalid('keyBytes', 'a Uint8Array', keyBytes);
+    if (!(keyBytes instanceof Uint8Array)) throw invalid('keyBytes', 'a Uint8Array', keyBytes);
     size += keyBytes.length * 2;
   }
   if (orderingKey !== undefined) {
-    if (!(orderingKey instanceof Uint8Array)) return invalid('orderingKey', 'a Uint8Array', orderingKey);
+    if (!(orderingKey instanceof Uint8Array)) throw invalid('orderingKey', 'a Uint8Array', orderingKey);
     size += orderingKey.length;
   }
   if (properties !== undefined) {
     for (const name in properties) {
       const value = properties[name] as unknown;
-      if (typeof value !== 'string') return invalid(`properties.${name}`, 'a string', value);
+      if (typeof value !== 'string') throw invalid(`properties.${name}`, 'a string', value);
       size += PROPERTY_BYTES + Buffer.byteLength(name) + Buffer.byteLength(value);
     }
   }
-  if (eventTime !== undefined && !isWhole(eventTime)) return invalid('eventTime', 'whole milliseconds', eventTime);
-  if (sequenceId !== undefined && !isWhole(sequenceId)) return invalid('sequenceId', 'an integer from 0', sequenceId);
-  if (deliverAt !== undefined && !isWhole(deliverAt)) return invalid('deliverAt', 'whole milliseconds', deliverAt);
-  const clusters = message.replicationClusters;
-  if (deliverAfter === undefined) {
-    const alone = message.disableBatching === true || deliverAt !== undefined || clusters !== undefined;
-    return { message: message as EncodableMessage, size, alone, problem: undefined };
-  }
-  if (!isWhole(deliverAfter)) return invalid('deliverAfter', 'whole milliseconds', deliverAfter);
-  const delayed = { ...message, payload, deliverAt: Math.round(wallTime()) + deliverAfter };
-  return { message: delayed, size, alone: true, problem: undefined };
+  if (eventTime !== undefined && !isWhole(eventTime)) throw invalid('eventTime', 'whole milliseconds', eventTime);
+  if (sequenceId !== undefined && !isWhole(sequenceId)) throw invalid('sequenceId', 'an integer from 0', sequenceId);
+  if (deliverAt !== undefined && !isWhole(deliverAt)) throw invalid('deliverAt', 'whole milliseconds', deliverAt);
+  return size;
 }
 
-/** A message that could not even be made. */
-export function failedMessage(error: unknown): CheckedMessage {
-  const problem = isTransportError(error)
-    ? error
-    : new TransportError('ERR_SERIALIZATION', 'The message could not be made', { cause: error });
-  return { message: EMPTY, size: 0, alone: true, problem };
+/**
+ * A message with `deliverAfter`, with the time that this means.
+ *
+ * @param wallTime milliseconds since 1970
+ * @throws TransportError ERR_SERIALIZATION
+ */
+export function withDeliverAt(message: ProducerMessage, wallTime: number): ProducerMessage {
+  const { deliverAfter } = message;
+  if (!isWhole(deliverAfter)) throw invalid('deliverAfter', 'whole milliseconds', deliverAfter);
+  return { ...message, deliverAt: Math.round(wallTime) + deliverAfter };
+}
+
+/** Whether a message must be an entry of its own. */
+export function standsAlone(message: ProducerMessage): boolean {
+  return (
+    message.disableBatching === true || message.deliverAt !== undefined || message.replicationClusters !== undefined
+  );
 }
 
 /** At most what one entry and one property take on the wire beside their bytes. */
@@ -111,9 +118,7 @@ function wrongValue(why: string): TransportError {
   return new TransportError('ERR_SERIALIZATION', `Message field 'value': ${why}`);
 }
 
-function invalid(name: string, expected: string, received: unknown): CheckedMessage {
+function invalid(name: string, expected: string, received: unknown): TransportError {
   const type = received === null ? 'null' : typeof received;
-  return failedMessage(
-    new TransportError('ERR_SERIALIZATION', `Message field '${name}': expected ${expected}, received ${type}`),
-  );
+  return new TransportError('ERR_SERIALIZATION', `Message field '${name}': expected ${expected}, received ${type}`);
 }

@@ -21,32 +21,48 @@ export function keyRouter(hash: KeyHash, keyless: MessageRouter): MessageRouter 
 
 /**
  * One partition after the other, changing with each batch as the Java client does, so that messages in a row share a
- * batch: after `perTurn` messages or `maxBytes` of them, or when `turnOver()` says that the batch's time is up.
+ * batch: after `perTurn` messages or `maxBytes` of them, or when as much time has passed as a batch may wait.
  */
 export class RoundRobin {
   private current: number;
   private messages = 0;
   private bytes = 0;
+  private now = 0;
+  private since = 0;
 
-  /** @param start any non-negative integer: where to begin, so that many producers do not all begin at 0 */
+  /**
+   * @param start any non-negative integer: where to begin, so that many producers do not all begin at 0
+   * @param maxTime milliseconds of one turn
+   */
   constructor(
     start: number,
     private readonly perTurn: number,
     private readonly maxBytes: number,
+    private readonly maxTime: number,
   ) {
     this.current = start;
   }
 
+  /** Before each message. @param now monotonic milliseconds */
+  advance(now: number): void {
+    this.now = now;
+  }
+
   readonly route: MessageRouter = (message, partitions) => {
     const size = message.payload?.length ?? 0;
-    if (this.messages >= this.perTurn || (this.messages > 0 && this.bytes + size > this.maxBytes)) this.turnOver();
+    if (this.messages > 0 && this.isOver(size)) this.turnOver();
+    if (this.messages === 0) this.since = this.now;
     this.messages += 1;
     this.bytes += size;
     return this.current % partitions;
   };
 
-  turnOver(): void {
-    if (this.messages === 0) return;
+  private isOver(size: number): boolean {
+    if (this.messages >= this.perTurn || this.bytes + size > this.maxBytes) return true;
+    return this.now - this.since >= this.maxTime;
+  }
+
+  private turnOver(): void {
     this.current += 1;
     this.messages = 0;
     this.bytes = 0;
