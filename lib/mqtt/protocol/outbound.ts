@@ -5,6 +5,7 @@ import { toLocalError } from './connect.js';
 import { type SessionCore } from './core.js';
 import { Deque } from './deque.js';
 import { OutboundPublish } from './outbound-publish.js';
+import { PUBLISH_IDENTIFIERS } from './packet-ids.js';
 import { PublishQueue } from './publish-queue.js';
 import {
   closedPublish,
@@ -139,7 +140,7 @@ export class Outbound {
     // 3.1.1 has no Receive Maximum, but with so many QoS 2 messages open a broker takes no other one either (mosquitto: 20).
     if (this.core.version === 4 && this.openQos2 >= this.core.config.qos2InFlight) return false;
     // PUBRELs count as well, which can only be too careful [MQTT-4.9.0-1, 3.3.4-7].
-    return this.sent.size + this.released.size < this.core.limits.receiveMaximum;
+    return this.sent.size + this.released.size < Math.min(this.core.limits.receiveMaximum, PUBLISH_IDENTIFIERS);
   }
 
   /** The transport's own buffer is full, or free again. */

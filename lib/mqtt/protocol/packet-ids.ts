@@ -1,3 +1,9 @@
+/** SUBSCRIBE and UNSUBSCRIBE packets under way at a time. */
+export const SUBSCRIBE_IDENTIFIERS = 255;
+
+/** Publishes under way at a time, whatever the server allows: neither kind ever waits for an identifier of the other. */
+export const PUBLISH_IDENTIFIERS = 65_535 - SUBSCRIBE_IDENTIFIERS;
+
 /** Packet identifiers that we give: never one in use [MQTT-2.2.1-3], and a freed one as late as possible. */
 export class PacketIds {
   private readonly used = new Uint8Array(65_536);

@@ -10,6 +10,7 @@ import { PROTOCOL_ERROR } from '../codec/malformed.js';
 import { type Properties, type SubackPacket, type SubscriptionRequest, type UnsubackPacket } from '../codec/packets.js';
 import { type SessionCore } from './core.js';
 import { GrantedFilters } from './granted-filters.js';
+import { SUBSCRIBE_IDENTIFIERS } from './packet-ids.js';
 import { SubscribeJob, UnsubscribeJob } from './subscribe-job.js';
 import { validateTopicFilter } from './topic-filter.js';
 import { type Subscription, type SubscriptionGrant } from './types.js';
@@ -158,7 +159,7 @@ export class Subscriptions {
     if (this.granted.inheritedCount > 0) this.grantInherited();
     const leaving = this.queue.filter(isUnsubscribe);
     if (leaving.length > 0) this.granted.forget(leaving.map(filterOf));
-    while (this.queue.length > 0) {
+    while (this.queue.length > 0 && this.pending.size < SUBSCRIBE_IDENTIFIERS) {
       const packetId = this.core.ids.take();
       if (packetId === 0) return;
       const parts = this.queue.splice(0, this.nextBatchSize());

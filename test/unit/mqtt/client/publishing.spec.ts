@@ -294,3 +294,49 @@ describe('the queue', () => {
     expect(order.slice(1).sort()).toEqual(['refused', 'sent']);
   });
 });
+
+describe('packet identifiers', () => {
+  /** As many as may be under way without a Receive Maximum; the other identifiers are for SUBSCRIBE. */
+  const ALL = 65_280;
+
+  /** A client with all of them under way, none answered. */
+  async function startFull(more: number, callback: (n: number) => void) {
+    const broker = await startBroker();
+    const client = newClient(broker, { protocolVersion: 5, publishQueue: { maxMessages: 100_000 } });
+    await client.connect();
+    const used = new Set<number | undefined>();
+    let received = 0;
+    const stop = broker.onReceive((packet) => {
+      if (packet.cmd !== 'publish') return undefined;
+      received += 1;
+      used.add(packet.messageId);
+      return 'ignore';
+    });
+    for (let n = 1; n <= ALL + more; n++) client.submit({ topic: 'p', payload: '', qos: 1 }, () => callback(n));
+    await broker.waitFor(() => received === ALL, 25_000);
+    expect(used.size).toBe(ALL);
+    stop();
+    return { broker, client };
+  }
+
+  it('are never used twice at a time: with all of them under way the next publish waits, SUBSCRIBE does not', async () => {
+    const done: number[] = [];
+    const { broker, client } = await startFull(1, (n) => done.push(n));
+    await client.subscribe([{ filter: 's', qos: 1 }]);
+    expect(client.stats.pendingPublishes).toBe(ALL + 1);
+    const since = broker.log.position;
+    broker.connection!.send({ cmd: 'puback', messageId: 4_711 });
+    const [last] = await broker.log.waitForReceived('publish', 1, { since });
+    expect(last.messageId).not.toBeUndefined();
+    await broker.waitFor(() => done.length === 2);
+    expect(done).toEqual([4_711, ALL + 1]);
+  });
+
+  it('a session lost while a publish waits for one goes on with everything', async () => {
+    let done = 0;
+    const { broker } = await startFull(10, () => (done += 1));
+    broker.cut();
+    broker.dropSession('client');
+    await broker.waitFor(() => done === ALL + 10, 25_000);
+  });
+});
