@@ -18,7 +18,6 @@ export class ClientMonitor {
   lastError: Error | undefined = undefined;
   // valid for one connection
   notes: string[] = [];
-  private refusedFilters: readonly string[] = [];
 
   constructor(
     private readonly session: MqttSession,
@@ -32,7 +31,7 @@ export class ClientMonitor {
   }
 
   get status(): MqttStatus {
-    const { nextDialAt, server, readingPaused } = this.session;
+    const { nextDialAt, server, readingPaused, refusedFilters } = this.session;
     return {
       state: this.state,
       server,
@@ -40,7 +39,7 @@ export class ClientMonitor {
       nextDialIn: nextDialAt === undefined ? undefined : Math.max(0, nextDialAt - this.clock.now()),
       readingPaused,
       notes: this.notes,
-      refusedFilters: this.refusedFilters,
+      refusedFilters,
     };
   }
 
@@ -58,11 +57,9 @@ export class ClientMonitor {
   /** What is known of the last connection counts no more. */
   newConnection(): void {
     this.notes = [];
-    this.refusedFilters = [];
   }
 
   resubscribeRefused(grants: readonly SubscriptionGrant[]): void {
-    this.refusedFilters = [...this.refusedFilters, ...grants.map(({ filter }) => filter)];
     const filters = grants.map(({ filter }) => `'${filter}'`).join(', ');
     const error = new SubscriptionError(
       `After the session was lost the broker did not grant again: ${filters}`,

@@ -275,4 +275,8 @@ export class MqttSession {
   get filters(): readonly Subscription[] {
     return this.subscriptions.filters;
   }
+
+  get refusedFilters(): readonly string[] {
+    return this.subscriptions.refusedFilters;
+  }
 }

@@ -40,6 +40,8 @@ export class Subscriptions {
   // valid for the session
   private readonly wanted = new Map<string, Subscription>();
   private readonly granted: GrantedFilters;
+  /** Wanted, and at the last renewal refused or granted with a lower QoS. */
+  private readonly refused = new Set<string>();
   /** Not sent on this connection, in the order of the calls. */
   private queue: Part[] = [];
 
@@ -66,6 +68,11 @@ export class Subscriptions {
     return [...this.wanted.values()];
   }
 
+  /** Those that the server did not grant again after the session was lost, until it does. */
+  get refusedFilters(): readonly string[] {
+    return [...this.refused];
+  }
+
   /** @throws LocalProtocolError for what the protocol or the server does not allow; then nothing was changed */
   subscribe(requests: readonly Subscription[], token: unknown, now: number): void {
     for (const request of requests) this.check(request);
@@ -83,6 +90,7 @@ export class Subscriptions {
     const job = new UnsubscribeJob(filters, token);
     filters.forEach((filter, index) => {
       this.wanted.delete(filter);
+      this.refused.delete(filter);
       this.queue.push({ job, index });
     });
     if (filters.length === 0) this.core.outbox.emit(job);
@@ -257,8 +265,13 @@ export class Subscriptions {
         reasonCode,
         ...(reasonString !== undefined && { reasonString }),
       };
-      this.answered(request, reasonCode, part.job.token === undefined);
-      if (part.job.token === undefined && (reasonCode >= 0x80 || reasonCode < request.qos)) refused.push(grant);
+      const renewal = part.job.token === undefined;
+      this.answered(request, reasonCode, renewal);
+      this.refused.delete(request.filter);
+      if (renewal && (reasonCode >= 0x80 || reasonCode < request.qos)) {
+        this.refused.add(request.filter);
+        refused.push(grant);
+      }
       this.fulfil(part, grant);
     });
     if (refused.length > 0) this.core.outbox.emit({ kind: 'resubscribeRefused', grants: refused });

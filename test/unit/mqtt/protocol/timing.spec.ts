@@ -153,6 +153,7 @@ it('every name of the public class is there before anything connects', () => {
     nextDialIn: undefined,
     readingPaused: false,
     notes: [],
+    refusedFilters: [],
   });
   expect(client.protocolVersion).toBeUndefined();
   expect(client.connection).toBeUndefined();
