@@ -155,6 +155,10 @@ export interface TopicStats {
   /** Messages received since the topic was last loaded. */
   readonly msgInCounter: number;
   readonly publishers: readonly { readonly producerName: string; readonly address: string }[];
+  /** Producers that wait for exclusive access. */
+  readonly waitingPublishers: number;
+  /** `Enabled`, `Disabled`, or on the way from one to the other. */
+  readonly deduplicationStatus: string;
   readonly subscriptions: Readonly<Record<string, { readonly msgBacklog: number }>>;
 }
 
