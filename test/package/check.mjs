@@ -78,6 +78,7 @@ function checkBeside(major, nest, tarball) {
   step(`Nest ${major}: import and require`, () => run(process.execPath, ['load.mjs'], app));
   step(`Nest ${major}: require from CommonJS`, () => run(process.execPath, ['load.cjs'], app));
   step(`Nest ${major}: main job on the testing brokers`, () => run(process.execPath, ['main-job.mjs'], app));
+  step(`Nest ${major}: without any optional peer`, () => run(process.execPath, ['optional-peers.mjs'], app));
   step(`Nest ${major}: Jest, ES modules`, () =>
     run(
       process.execPath,
