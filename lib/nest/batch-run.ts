@@ -11,6 +11,7 @@ import { type TaskHost } from './task-host.js';
 export class BatchCollector {
   private open: BatchRun | undefined = undefined;
   private readonly timer = new CallbackDeadline(() => this.flush());
+  private hurried = false;
 
   constructor(
     private readonly host: TaskHost,
@@ -26,7 +27,13 @@ export class BatchCollector {
       this.host.deadlines.add(this.timer, this.host.clock.now(), this.delay);
     }
     this.open.join(run, data);
-    if (this.open.runs.length >= this.size) this.flush();
+    if (this.hurried || this.open.runs.length >= this.size) this.flush();
+  }
+
+  /** Nothing more comes for now (`true`): what is there starts at once, however few. */
+  hurry(on: boolean): void {
+    this.hurried = on;
+    if (on) this.flush();
   }
 
   private flush(): void {
@@ -40,6 +47,7 @@ export class BatchCollector {
 /** One call of a batch handler. Its emits belong to all of its messages. */
 export class BatchRun implements OutcomeSink {
   outcome: Unsubscribable | undefined = undefined;
+  ended = false;
   readonly runs: HandlerRun[] = [];
 
   private readonly data: unknown[] = [];
@@ -104,6 +112,7 @@ export class BatchRun implements OutcomeSink {
     this.whenIdle(() => {
       const emit = this.scope?.failure();
       this.scope?.close();
+      this.ended = true;
       for (const [index, run] of this.runs.entries()) {
         if (this.failures.has(index)) run.batchFailed(this.failures.get(index), 'handler', false);
         else if (emit !== undefined) run.batchFailed(emit.error, 'emit', false);
@@ -115,6 +124,7 @@ export class BatchRun implements OutcomeSink {
   handlerFailed(error: unknown): void {
     this.whenIdle(() => {
       this.scope?.close();
+      this.ended = true;
       for (const [index, run] of this.runs.entries()) {
         if (this.failures.has(index)) run.batchFailed(this.failures.get(index), 'handler', false);
         else run.batchFailed(this.recorded?.error ?? error, 'handler', this.recorded === undefined);

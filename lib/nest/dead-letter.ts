@@ -1,6 +1,7 @@
 import { type ClientProxy } from '@nestjs/microservices';
 import { type MqttDelivery } from '../mqtt/index.js';
 import { type Failure } from './failure-policy.js';
+import { messageProperties } from './message-properties.js';
 
 /** How a proxy of this package makes a record of bytes, key and properties; holds across copies of the package. */
 export const DEAD_LETTER_RECORD = Symbol.for('nestjs-mqtt-pulsar/dead-letter-record');
@@ -11,8 +12,8 @@ export interface CarriesDeadLetters {
 }
 
 /**
- * The payload bytes as they came, with what is known about them as properties: in a record of ours where the target is one
- * of our proxies, else as an object with the payload in base64.
+ * The payload bytes as they came, with the message's own properties and what is known about its failure as properties: in
+ * a record of ours where the target is one of our proxies, else as an object with the payload in base64.
  */
 export function deadLetterOf(
   target: ClientProxy,
@@ -20,16 +21,18 @@ export function deadLetterOf(
   failure: Pick<Failure, 'error' | 'attempt' | 'run' | 'kind'> | undefined,
   reason: string | undefined,
   receivedAt: number,
+  now: number,
 ): unknown {
-  const { topic, payload, qos, properties } = delivery.message;
+  const { topic, payload, qos } = delivery.message;
   const all: Record<string, string> = {
-    ...Object.fromEntries(properties?.userProperties ?? []),
+    ...messageProperties(delivery.message, receivedAt),
     'dead-letter-topic': topic,
     'dead-letter-qos': String(qos),
     'dead-letter-reason': reason ?? failure?.kind ?? 'unmatched',
     'dead-letter-attempt': String(failure?.attempt ?? delivery.attempt),
     'dead-letter-run': String(failure?.run ?? 0),
     'dead-letter-received-at': new Date(receivedAt).toISOString(),
+    'dead-letter-at': new Date(now).toISOString(),
     ...(failure !== undefined && { 'dead-letter-error': errorText(failure.error) }),
   };
   if (DEAD_LETTER_RECORD in target) {

@@ -1,6 +1,6 @@
 import { type Logger } from '@nestjs/common';
 import { lastValueFrom } from 'rxjs';
-import { isTransportError } from '../errors.js';
+import { isTransportError, TimeoutError } from '../errors.js';
 import { type MqttDelivery } from '../mqtt/index.js';
 import { CallbackDeadline } from './deadline-queue.js';
 import { runOutsideScopes } from './delivery-scope.js';
@@ -45,11 +45,29 @@ export class FailureSettlement {
     const { host } = this;
     host.stats.failedRuns += runs.length;
     const decisions = runs.map((run) => this.decide(run, run.describeFailure()));
-    if (decisions.some((decision) => decision instanceof Promise)) {
-      void Promise.all(decisions.map((decision) => Promise.resolve(decision))).then((resolved) =>
-        this.apply(task, runs, resolved),
-      );
-    } else this.apply(task, runs, decisions as ResolvedDecision[]);
+    if (decisions.some((decision) => decision instanceof Promise)) void this.applyLater(task, runs, decisions);
+    else this.apply(task, runs, decisions as ResolvedDecision[]);
+  }
+
+  /** The shutdown waits for it; a running place is not needed meanwhile. */
+  private async applyLater(
+    task: DeliveryTask,
+    runs: readonly HandlerRun[],
+    decisions: readonly (ResolvedDecision | Promise<ResolvedDecision>)[],
+  ): Promise<void> {
+    const { host } = this;
+    host.openRounds += 1;
+    this.setAside(task);
+    const resolved = await Promise.all(decisions.map((decision) => Promise.resolve(decision)));
+    host.openRounds -= 1;
+    this.apply(task, runs, resolved);
+    host.roundEnded();
+  }
+
+  /** It keeps key and window place, and frees its running place. */
+  private setAside(task: DeliveryTask): void {
+    if (task.delivery.state === 'running') this.host.client.retry(task.delivery);
+    this.host.gate.yieldSlot(task);
   }
 
   private decide(run: HandlerRun, failure: Failure): ResolvedDecision | Promise<ResolvedDecision> {
@@ -67,10 +85,26 @@ export class FailureSettlement {
     };
     try {
       const given = policy.decide(failure, run.context);
-      return isPromiseLike(given) ? Promise.resolve(given).then(complete).catch(broken) : complete(given);
+      if (!isPromiseLike(given)) return complete(given);
+      return this.bounded(given, run.entry.options.handlerTimeout).then(complete).catch(broken);
     } catch (error) {
       return broken(error);
     }
+  }
+
+  /** A policy that never decides must not keep the message for ever. */
+  private bounded(given: PromiseLike<unknown>, limit: number): Promise<unknown> {
+    if (limit === 0) return Promise.resolve(given);
+    const { clock, deadlines } = this.host;
+    return new Promise((resolve, reject) => {
+      const deadline = new CallbackDeadline(() =>
+        reject(new TimeoutError(`no decision within ${limit} ms`, limit, { code: 'ERR_HANDLER_TIMEOUT' })),
+      );
+      deadlines.add(deadline, clock.now(), limit);
+      Promise.resolve(given)
+        .finally(() => deadlines.remove(deadline))
+        .then(resolve, reject);
+    });
   }
 
   private apply(task: DeliveryTask, runs: readonly HandlerRun[], decisions: readonly ResolvedDecision[]): void {
@@ -98,8 +132,7 @@ export class FailureSettlement {
     }
     task.pending = again.map((run) => run.entry);
     host.stats.retries += 1;
-    host.client.retry(task.delivery);
-    host.gate.yieldSlot(task);
+    this.setAside(task);
     host.deadlines.add(new CallbackDeadline(() => host.gate.enter(task)), now, delay);
   }
 
@@ -168,6 +201,8 @@ export class FailureSettlement {
   private async deadLetter(task: DeliveryTask, open: readonly FinalStepOfRun[]): Promise<void> {
     const { host } = this;
     const target = host.deadLetter as DeadLetterOptions;
+    // A slow target takes no running places. A copy that the broker sends meanwhile starts nothing.
+    this.setAside(task);
     try {
       for (const { run, decision } of open) {
         if (decision.action !== 'deadLetter') continue;
@@ -180,8 +215,7 @@ export class FailureSettlement {
       host.logger.error(
         `The dead letter of a message on '${failure.topic}' was not taken, the message is kept: ${text(error)}`,
       );
-      // Only the dead letter is tried again, not the handlers; a copy that the broker sends meanwhile starts nothing.
-      host.client.retry(task.delivery);
+      // Only the dead letter is tried again, not the handlers.
       host.hold(task, 'deadLetter', failure, () => void this.finish(task, open));
       return;
     }
@@ -205,11 +239,18 @@ export async function sendDeadLetter(
   delivery: MqttDelivery,
   failure: Pick<Failure, 'error' | 'attempt' | 'run' | 'kind'> | undefined,
   reason: string | undefined,
-  host: Pick<TaskHost, 'wallTimeAt'>,
+  host: Pick<TaskHost, 'clock' | 'wallTimeAt'>,
 ): Promise<void> {
   const { topic } = delivery.message;
   const pattern = typeof target.pattern === 'function' ? target.pattern(topic) : target.pattern;
-  const record = deadLetterOf(target.client, delivery, failure, reason, host.wallTimeAt(delivery.receivedAt));
+  const record = deadLetterOf(
+    target.client,
+    delivery,
+    failure,
+    reason,
+    host.wallTimeAt(delivery.receivedAt),
+    host.clock.wallTime(),
+  );
   await runOutsideScopes(() => lastValueFrom(target.client.emit(pattern, record), { defaultValue: undefined }));
 }
 

@@ -4,6 +4,8 @@ import { type MqttMessageContext } from './mqtt-message.context.js';
 
 /** What the context asks of the batch it belongs to. */
 export interface BatchControl {
+  /** The results of its messages are out. */
+  readonly ended: boolean;
   readonly signal: AbortSignal;
   failMember(index: number, error: unknown): void;
   recordFailure(error: unknown): void;
@@ -37,11 +39,12 @@ export class MqttBatchContext extends BaseRpcContext<[contexts: readonly MqttMes
     return this.control.signal;
   }
 
-  /** This message failed: the failure policy decides about it alone. */
+  /** This message failed: the failure policy decides about it alone. Of several calls for one index the last one counts. */
   fail(index: number, error: unknown): void {
     if (!Number.isInteger(index) || index < 0 || index >= this.size) {
       throw new LocalProtocolError(`fail(): expected an index from 0 to ${this.size - 1}, received ${index}`);
     }
+    if (this.control.ended) throw new LocalProtocolError('fail(): the run of the batch is over');
     this.control.failMember(index, error);
   }
 

@@ -8,6 +8,7 @@ import {
   type UserProperty,
 } from '../mqtt/index.js';
 import { LocalProtocolError } from '../errors.js';
+import { describeValue } from '../option-checks.js';
 
 /** Ends a delivery that its handler took out of the run with `ctx.detach()`. Each call counts once per handle. */
 export interface DetachedDelivery {
@@ -161,7 +162,9 @@ export class MqttMessageContext extends BaseRpcContext<[topic: string, message: 
 
   /** Whatever the handler returns or throws: it runs again after `delayMs`, up to `maxHold` after its first run. */
   retryLater(delayMs: number): void {
-    if (!(delayMs >= 0)) throw new LocalProtocolError(`retryLater(): expected milliseconds >= 0, received ${delayMs}`);
+    if (!(typeof delayMs === 'number' && delayMs >= 0)) {
+      throw new LocalProtocolError(`retryLater(): expected milliseconds >= 0, received ${describeValue(delayMs)}`);
+    }
     this.owned('retryLater()').direct({ action: 'retry', delayMs });
   }
 

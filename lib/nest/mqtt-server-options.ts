@@ -42,7 +42,8 @@ export interface MqttServerOwnOptions {
   concurrency?: number;
   /**
    * `none` (default): handlers start in received order. `topic`: one at a time per topic, in received order. A function:
-   * one at a time per key; `undefined` as key has no tie.
+   * one at a time per key; `undefined` as key has no tie. Keys are compared as a `Map` does; a function that throws or
+   * gives a promise leaves the message without a tie, which is logged once.
    */
   order?: 'none' | 'topic' | ((context: MqttMessageContext) => unknown);
   /** Milliseconds a run may take; the clock stops while an emit of it is pending. 0: none. Default 60,000. */
@@ -51,6 +52,11 @@ export interface MqttServerOwnOptions {
   detachTimeout?: number;
   /** Milliseconds from a failure to the controlled reconnect; doubles while nothing is freed, up to 5 min. Default 5,000. */
   redeliverAfter?: number;
+  /**
+   * Milliseconds after which a message that is still not acknowledged makes the status `stalled` and the health down, with
+   * a log line: everything behind it waits as well. 0: never. Default 60,000; raise it where handlers detach for longer.
+   */
+  stalledAfter?: number;
   /** Milliseconds that `close()` waits for running handlers. Default 10,000. */
   shutdownTimeout?: number;
   /** What happens to a message whose handler failed. Default: not acknowledged, redelivered. */
@@ -82,6 +88,7 @@ export interface ResolvedMqttServerOptions {
   readonly handlerTimeout: number;
   readonly detachTimeout: number;
   readonly redeliverAfter: number;
+  readonly stalledAfter: number;
   readonly shutdownTimeout: number;
   readonly failure: FailurePolicy;
   readonly deadLetter: DeadLetterOptions | undefined;
@@ -112,6 +119,7 @@ const SCHEMA = {
   handlerTimeout: milliseconds(),
   detachTimeout: milliseconds(),
   redeliverAfter: milliseconds(1),
+  stalledAfter: milliseconds(),
   shutdownTimeout: milliseconds(),
   failure: anything,
   deadLetter: anyObject,
@@ -164,6 +172,7 @@ export function resolveMqttServerOptions(input: MqttServerOptions): {
       handlerTimeout: given.handlerTimeout ?? 60_000,
       detachTimeout: given.detachTimeout ?? 300_000,
       redeliverAfter: given.redeliverAfter ?? 5_000,
+      stalledAfter: given.stalledAfter ?? 60_000,
       shutdownTimeout: given.shutdownTimeout ?? 10_000,
       failure,
       deadLetter: given.deadLetter,

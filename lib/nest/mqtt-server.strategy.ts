@@ -1,7 +1,7 @@
 import { Logger } from '@nestjs/common';
 import { type CustomTransportStrategy, type MessageHandler, type MsPattern, Server } from '@nestjs/microservices';
 import { type TransportError } from '../errors.js';
-import { assertGranted, MqttClient, type MqttClientEvents, type MqttDelivery } from '../mqtt/index.js';
+import { MqttClient, type MqttClientEvents, type MqttDelivery } from '../mqtt/index.js';
 import { type Clock, systemClock } from '../net/clock.js';
 import { BatchCollector } from './batch-run.js';
 import { DeadlineQueue } from './deadline-queue.js';
@@ -17,7 +17,6 @@ import { handlerEntry } from './handler-entry.js';
 import { type ProcessingHooks } from './handler-outcome.js';
 import { type HandlerEntry, HandlerRegistry } from './handler-registry.js';
 import { type HandlerRun } from './handler-run.js';
-import { MqttMessageContext } from './mqtt-message.context.js';
 import {
   type MqttServerOptions,
   resolveMqttServerOptions,
@@ -26,17 +25,22 @@ import {
 } from './mqtt-server-options.js';
 import { type HoldReason, Redelivery } from './redelivery.js';
 import { IntakeControl } from './intake-control.js';
+import { OrderKeys } from './order-key.js';
 import { openReply } from './reply-opening.js';
 import { type ReplyStream } from './reply-stream.js';
 import { type ComponentHealth } from './health.js';
 import { serverHealth } from './server-health.js';
-import { describeSession } from './session-report.js';
+import { logSessionEvents, startSession } from './session-start.js';
 import { newServerStats } from './server-stats.js';
 import { Shutdown } from './shutdown.js';
+import { StallWatch } from './stall-watch.js';
 import { type MqttServerStats } from './task-host.js';
 import { UnmatchedMessages } from './unmatched.js';
 
-/** `stalled`: failed messages are held and use up the window. `halted`: a policy stopped the intake. */
+/**
+ * `stalled`: failed messages are held and use up the window, or the oldest un-acknowledged one is older than `stalledAfter`.
+ * `halted`: a policy stopped the intake.
+ */
 export type MqttServerStatus = 'connecting' | 'connected' | 'reconnecting' | 'stalled' | 'halted' | 'closed' | 'failed';
 
 export type MqttServerEvents = { [K in keyof MqttClientEvents]: (payload: MqttClientEvents[K]) => void };
@@ -78,6 +82,8 @@ export class MqttServerStrategy
   private readonly shutdown: Shutdown;
   private readonly unmatched: UnmatchedMessages;
   private readonly intake: IntakeControl;
+  private readonly keys: OrderKeys;
+  private readonly stallWatch: StallWatch;
 
   /** @throws OptionsError before anything connects */
   constructor(options: MqttServerOptions) {
@@ -108,6 +114,8 @@ export class MqttServerStrategy
     );
     this.unmatched = new UnmatchedMessages(this, server.unmatched, server.deadLetter, server.redeliverAfter);
     this.intake = new IntakeControl(this);
+    this.keys = new OrderKeys(server.order, this.logger, this.wallTimeAt);
+    this.stallWatch = new StallWatch(this, server.stalledAfter);
     this.shutdown = new Shutdown(this, server.shutdownTimeout);
     this.initializeSerializer({});
     this.initializeDeserializer({});
@@ -134,6 +142,7 @@ export class MqttServerStrategy
       running: this.gate.runningCount,
       waiting: this.gate.waitingCount,
       held: this.redelivery.size + this.unmatched.held,
+      stalled: this.stallWatch.stalled,
       halted: this.intake.has('halted'),
     });
   }
@@ -169,14 +178,12 @@ export class MqttServerStrategy
   listen(callback: (error?: unknown, ...rest: unknown[]) => void): void {
     this.client.onDelivery = (delivery) => this.onDelivery(delivery);
     this.client.onDropped = (delivery) => this.onDropped(delivery);
-    this.client.on('status', () => this.publishStatus());
-    this.client.on('warning', ({ message }) => this.logger.warn(message));
-    this.client.on('error', (error) => this.logger.error(error.message));
-    this.client.on('sessionLost', ({ orphaned }) =>
-      this.logger.error(
-        `The broker has lost our session: what it had queued for us is gone. ${orphaned} unacknowledged messages are here and go on.`,
-      ),
-    );
+    this.client.on('status', ({ state }) => {
+      // destroy() of the client alone: the handlers are to hear of it as well.
+      if (state === 'closed' && !this.shutdown.isClosing) this.destroy();
+      this.publishStatus();
+    });
+    logSessionEvents(this.client, this.logger);
     this.start().then(
       () => callback(),
       (error: unknown) => callback(error),
@@ -211,13 +218,20 @@ export class MqttServerStrategy
     return this.shutdown.idle();
   }
 
+  /** Ends at once: the signals of what runs abort, nothing is waited for. What is not acknowledged comes again. */
+  destroy(): void {
+    this.shutdown.destroy();
+  }
+
   /** Nothing new starts; what runs goes on. */
   pause(): void {
     this.intake.set('paused', true);
+    this.hurryBatches(true);
   }
 
   /** Ends `pause()`, `drain()` and a halt. */
   resume(): void {
+    this.hurryBatches(false);
     this.intake.set('paused', false);
     this.intake.set('halted', false);
     this.redelivery.resumed();
@@ -290,20 +304,10 @@ export class MqttServerStrategy
   }
 
   private async start(): Promise<void> {
-    try {
-      // Before the first connection: a resumed session delivers before anything is subscribed.
-      const wanted = this.registry.subscriptions();
-      this.logger.log(describeSession(await this.client.connect(), this.client.window.size));
-      if (this.options.unsubscribe.length > 0) await this.client.unsubscribe(this.options.unsubscribe);
-      if (wanted.length > 0) {
-        assertGranted(await this.client.subscribe(wanted), { allowLower: this.options.allowLowerQos });
-      } else
-        this.logger.warn(`No controller has a handler for the strategy '${this.options.name}': nothing is subscribed`);
-      this.publishStatus();
-    } catch (error) {
-      this.client.destroy();
-      throw error;
-    }
+    // `subscriptions()` before the first connection: a resumed session delivers before anything is subscribed.
+    await startSession(this.client, this.registry.subscriptions(), this.options, this.logger);
+    this.stallWatch.start();
+    this.publishStatus();
   }
 
   private onDelivery(delivery: MqttDelivery): void {
@@ -315,7 +319,7 @@ export class MqttServerStrategy
       reportDelivery(this.client.clientId, delivery, 'unmatched');
       this.unmatched.take(delivery);
     } else {
-      const task = new DeliveryTask(this, delivery, entries, this.keyOf(delivery));
+      const task = new DeliveryTask(this, delivery, entries, this.keys.of(delivery));
       this.gate.enter(task);
       if (!task.hasSlot) this.intake.entered();
     }
@@ -343,21 +347,9 @@ export class MqttServerStrategy
     this.gate.yieldSlot(task);
   }
 
-  private keyOf(delivery: MqttDelivery): unknown {
-    const { order } = this.options;
-    if (order === 'none') return undefined;
-    if (order === 'topic') return delivery.message.topic;
-    try {
-      return order(new MqttMessageContext(delivery, delivery.message.topic, undefined, this.wallTimeAt));
-    } catch (error) {
-      this.logger.error(`order() failed for a message on '${delivery.message.topic}', it has no key: ${String(error)}`);
-      return undefined;
-    }
-  }
-
   private reconnectFor(held: number): void {
-    // One is under way already.
-    if (this.client.status.state !== 'connected') return;
+    // One is under way already; or nobody would take in what it brings.
+    if (this.client.status.state !== 'connected' || this.intake.has('paused') || this.intake.has('halted')) return;
     this.stats.reconnects += 1;
     const oldest = this.redelivery.oldest?.delivery;
     this.logger.warn(
@@ -381,9 +373,14 @@ export class MqttServerStrategy
     const { state } = this.client.status;
     if (this.intake.has('halted')) return 'halted';
     if (state === 'connected' || state === 'draining') {
-      return this.redelivery.size + this.unmatched.held > 0 ? 'stalled' : 'connected';
+      return this.stallWatch.stalled || this.redelivery.size + this.unmatched.held > 0 ? 'stalled' : 'connected';
     }
     return state === 'idle' ? 'connecting' : state;
+  }
+
+  /** @internal */
+  hurryBatches(on: boolean): void {
+    for (const { collector } of this.registry) collector?.hurry(on);
   }
 
   /** @internal what the shutdown needs */

@@ -8,11 +8,13 @@ export interface ServerHealthFacts {
   readonly waiting: number;
   /** Failed or unmatched messages that are not acknowledged. */
   readonly held: number;
+  /** The oldest message is older than `stalledAfter`. */
+  readonly stalled: boolean;
   readonly halted: boolean;
 }
 
-export function serverHealth({ client, running, waiting, held, halted }: ServerHealthFacts): ComponentHealth {
-  const { state, server, refusedFilters } = client.status;
+export function serverHealth({ client, running, waiting, held, stalled, halted }: ServerHealthFacts): ComponentHealth {
+  const { state, server, refusedFilters, readingPaused } = client.status;
   const oldest = client.oldestUnacknowledged();
   const reason = halted
     ? 'halted by a failure policy'
@@ -20,9 +22,11 @@ export function serverHealth({ client, running, waiting, held, halted }: ServerH
       ? `not connected (${state})`
       : held > 0
         ? `stalled: ${held} failed messages are held`
-        : refusedFilters.length > 0
-          ? `not subscribed after a lost session: ${refusedFilters.join(', ')}`
-          : undefined;
+        : stalled && oldest !== undefined
+          ? `stalled: a message on '${oldest.delivery.message.topic}' is not acknowledged`
+          : refusedFilters.length > 0
+            ? `not subscribed after a lost session: ${refusedFilters.join(', ')}`
+            : undefined;
   return {
     status: reason === undefined ? 'up' : 'down',
     ...(reason !== undefined && { reason }),
@@ -33,6 +37,8 @@ export function serverHealth({ client, running, waiting, held, halted }: ServerH
       waiting,
       held,
       window: client.window,
+      readingPaused,
+      readingPausedMs: Math.round(client.stats.pausedMs),
       ...(oldest !== undefined && {
         oldestTopic: oldest.delivery.message.topic,
         oldestAgeMs: Math.round(oldest.ageMs),

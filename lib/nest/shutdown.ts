@@ -11,6 +11,8 @@ export interface ShutdownHost {
   readonly gate: Pick<DeliveryGate, 'pause'>;
   readonly logger: Logger;
   readonly openRounds: number;
+  /** Batches that are not full start at once. */
+  hurryBatches(on: boolean): void;
   stopTimers(): void;
   abortRunning(reason: TransportError): void;
 }
@@ -43,6 +45,16 @@ export class Shutdown {
     return new Promise((resolve) => this.waiting.push(resolve));
   }
 
+  /** Everything ends now: nothing is waited for, what is not acknowledged stays so. */
+  destroy(): void {
+    this.closing ??= Promise.resolve();
+    this.host.gate.pause();
+    this.host.abortRunning(new TransportError('ERR_ABORTED', 'The strategy was destroyed'));
+    this.host.stopTimers();
+    this.host.client.destroy();
+    for (const resolve of this.waiting.splice(0)) resolve();
+  }
+
   /** Called when a round has ended. */
   check(): void {
     if (this.host.openRounds > 0 || this.waiting.length === 0) return;
@@ -52,20 +64,31 @@ export class Shutdown {
   private async run(): Promise<void> {
     const { host, timeout } = this;
     host.gate.pause();
+    host.hurryBatches(true);
     await host.client.drain();
     let timer: object | undefined;
     const bound = new Promise<void>((resolve) => (timer = host.clock.setTimer(resolve, timeout)));
     await Promise.race([this.idle(), bound]);
     host.clock.clearTimer(timer);
-    const left = host.openRounds;
-    if (left > 0) {
-      host.logger.warn(
-        `Closing with ${left} unfinished deliveries after ${timeout} ms: they are not acknowledged, the broker sends them again`,
-      );
-    }
+    this.reportUnfinished();
     // Also streams that go on after their request was acknowledged.
     host.abortRunning(new TransportError('ERR_ABORTED', `The app closes and shutdownTimeout (${timeout} ms) is over`));
     host.stopTimers();
     await host.client.close();
+  }
+
+  /** What is not acknowledged at the end of the process is never silent. */
+  private reportUnfinished(): void {
+    const { client, logger, openRounds } = this.host;
+    const { waiting, running, retrying, failed, succeeded } = client.stats.deliveries;
+    const counts = { running: Math.max(running, openRounds - retrying), waiting, retrying, failed };
+    const open = Object.entries(counts).filter(([, count]) => count > 0);
+    const left = open.reduce((sum, [, count]) => sum + count, 0);
+    if (left === 0) return;
+    const behind = succeeded > 0 ? `, ${succeeded} finished ones behind them` : '';
+    logger.warn(
+      `Closing with ${left} unfinished deliveries (${open.map(([state, count]) => `${count} ${state}`).join(', ')}${behind}): ` +
+        `they are not acknowledged, the broker sends them again`,
+    );
   }
 }

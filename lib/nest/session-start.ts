@@ -1,0 +1,37 @@
+import { type Logger } from '@nestjs/common';
+import { assertGranted, type MqttClient } from '../mqtt/index.js';
+import { type WantedSubscription } from './handler-registry.js';
+import { type ResolvedMqttServerOptions } from './mqtt-server-options.js';
+import { describeSession } from './session-report.js';
+
+/** What the session says by itself goes to the log; a lost session is never silent. */
+export function logSessionEvents(client: MqttClient, logger: Logger): void {
+  client.on('warning', ({ message }) => logger.warn(message));
+  client.on('error', (error) => logger.error(error.message));
+  client.on('sessionLost', ({ orphaned }) =>
+    logger.error(
+      `The broker has lost our session: what it had queued for us is gone. ${orphaned} unacknowledged messages are here and go on.`,
+    ),
+  );
+}
+
+/** Connects and subscribes. @throws what `connect()` and `assertGranted()` throw; the client is destroyed then */
+export async function startSession(
+  client: MqttClient,
+  wanted: readonly WantedSubscription[],
+  options: ResolvedMqttServerOptions,
+  logger: Logger,
+): Promise<void> {
+  try {
+    logger.log(describeSession(await client.connect(), client.window.size));
+    if (options.unsubscribe.length > 0) await client.unsubscribe(options.unsubscribe);
+    if (wanted.length > 0) {
+      assertGranted(await client.subscribe(wanted), { allowLower: options.allowLowerQos });
+    } else {
+      logger.warn(`No controller has a handler for the strategy '${options.name}': nothing is subscribed`);
+    }
+  } catch (error) {
+    client.destroy();
+    throw error;
+  }
+}
