@@ -41,6 +41,12 @@ export type Difference =
   | 'keeps sessions of subscribers only'
   /** A publish that nobody has subscribed to is answered with 0, not with 0x10. */
   | 'does not say that nobody has subscribed'
+  /** Takes `$share/...` for a topic like any other. */
+  | 'has no shared subscriptions'
+  /** A client whose id another one takes gets no DISCONNECT 0x8E. */
+  | 'does not tell of a takeover'
+  /** A will loses its properties but the user properties. */
+  | 'publishes wills without their properties'
   /** Announces no Topic Alias Maximum: our publishes carry their topics. */
   | 'takes no topic aliases'
   /** Never uses the Topic Alias Maximum that we announce. */
@@ -57,7 +63,12 @@ export const mqttBrokers: readonly BrokerUnderTest[] = [
   {
     name: 'mosquitto, MQTT 5',
     version: 5,
-    differences: ['one copy per matching filter', 'sends no topic aliases', 'overruns Receive Maximum'],
+    differences: [
+      'one copy per matching filter',
+      'does not tell of a takeover',
+      'sends no topic aliases',
+      'overruns Receive Maximum',
+    ],
     start: () => Mosquitto.start(),
   },
   { name: 'mosquitto, MQTT 3.1.1', version: 4, differences: [], start: () => Mosquitto.start() },
@@ -69,6 +80,7 @@ export const mqttBrokers: readonly BrokerUnderTest[] = [
       'resends with a dead topic alias',
       'forgets what waited for Receive Maximum',
       'takes no topic aliases',
+      'publishes wills without their properties',
       'does not say that nobody has subscribed',
       'forgets sessions at a restart',
     ],
@@ -83,7 +95,12 @@ export const mqttBrokers: readonly BrokerUnderTest[] = [
   {
     name: 'aedes, MQTT 3.1.1',
     version: 4,
-    differences: ['redelivers without DUP', 'mixes up PUBRELs', 'keeps sessions of subscribers only'],
+    differences: [
+      'redelivers without DUP',
+      'mixes up PUBRELs',
+      'keeps sessions of subscribers only',
+      'has no shared subscriptions',
+    ],
     start: () => EmbeddedAedes.start(),
   },
 ];

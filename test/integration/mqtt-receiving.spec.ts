@@ -1,6 +1,6 @@
 import { MqttWire } from '../wire/index.js';
 import { unique, until } from './harness.js';
-import { describeEachBroker, type LiveClient } from './mqtt-live.js';
+import { describeEachBroker, type LiveClient, mqttBrokers } from './mqtt-live.js';
 
 /** After this message nothing that was published before it can still be missing. */
 async function everythingBefore(client: LiveClient, publish: (payload: string) => Promise<unknown>): Promise<void> {
@@ -176,3 +176,43 @@ describeEachBroker('receiving', (live) => {
     for (const { message } of client.deliveries) expect(message.payload.equals(payload)).toBe(true);
   });
 });
+
+describeEachBroker(
+  'receiving with MQTT 5',
+  (live) => {
+    it('resumes where the server may use topic aliases', async () => {
+      const topic = unique('alias');
+      const client = await live().connected({ topicAliasMaximum: 16 });
+      client.hold = true;
+      await client.subscribe([{ filter: topic, qos: 1 }]);
+      const peer = await live().peer();
+      for (let id = 0; id < 3; id++) await peer.client.publishAsync(topic, `${id}`, { qos: 1 });
+      await client.received(3);
+      client.reconnect('so that the broker sends all of it again');
+      if (live().differs('resends with a dead topic alias')) {
+        // Nobody can tell any more where these messages belong: better no session than a wrong one.
+        await until('the refusal', () => /topic alias/.test(client.status.lastError?.message ?? ''));
+      } else await until('all three copies', () => client.stats.bound === 3);
+      expect(client.deliveries).toHaveLength(3);
+    });
+
+    it('a reason code of 0x80 and above ends the message: it does not come again', async () => {
+      const topic = unique('reject');
+      const client = await live().connected();
+      client.hold = true;
+      await client.subscribe([{ filter: topic, qos: 2 }]);
+      const peer = await live().peer();
+      for (const qos of [1, 2] as const) await peer.client.publishAsync(topic, `qos ${qos}`, { qos });
+      await client.received(2);
+      for (const delivery of client.deliveries) client.acknowledge(delivery, 0x99);
+      await until('both settled', () => client.deliveries.every(({ state }) => state === 'settled'));
+      expect(client.window.used).toBe(0);
+      client.hold = false;
+      client.reconnect('to see what the broker still has');
+      await until('the second connection', () => client.stats.connects === 2);
+      await everythingBefore(client, (mark) => peer.client.publishAsync(topic, mark, { qos: 1 }));
+      expect(client.deliveries).toHaveLength(3);
+    });
+  },
+  mqttBrokers.filter(({ version }) => version === 5),
+);
