@@ -79,3 +79,11 @@ it('README.md shows what follows which reason code as it is in the code (UPDATE_
   if (process.env['UPDATE_DESIGN'] === '1') writeFileSync('README.md', expected);
   else expect(text).toBe(expected);
 });
+
+it('test/cases/REPORTS.md names specs that exist', () => {
+  const named = [...readFileSync('test/cases/REPORTS.md', 'utf8').matchAll(/`([^`]+\.spec\.ts)`/g)].map(
+    ([, path]) => path,
+  );
+  expect(named.length).toBeGreaterThan(28);
+  expect(named.filter((path) => !existsSync(`test/${path}`))).toEqual([]);
+});
