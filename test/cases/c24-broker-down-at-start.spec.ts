@@ -19,14 +19,22 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-it('C24: listen() rejects with ERR_CONNECTION where nobody answers', async () => {
+/** Timers and sockets that would keep the process alive. */
+function openHandles(): number {
+  return process.getActiveResourcesInfo().filter((name) => name === 'Timeout' || name.startsWith('TCP')).length;
+}
+
+it('C24: listen() rejects with ERR_CONNECTION where nobody answers, and leaves nothing open', async () => {
   const strategy = new MqttServerStrategy({
     url: `mqtt://127.0.0.1:${await freePort()}`,
     clientId: 'a',
-    connectTimeout: 500,
+    connectTimeout: 60_000,
   });
   const app = await NestFactory.createMicroservice(AppModule, { strategy, logger: false });
+  const before = openHandles();
   await expect(app.listen()).rejects.toMatchObject({ code: 'ERR_CONNECTION' });
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(openHandles()).toBeLessThanOrEqual(before);
   await app.close();
 });
 

@@ -45,7 +45,11 @@ describe('C35: the queue of a producer is full', () => {
     bench.broker.holdReceipts();
     const sent = bench.sendAll(Array.from({ length: 500 }, () => ''));
     await new Promise((resolve) => setTimeout(resolve, 20));
-    expect(bench.producer.stats.waitingMessages).toBeGreaterThan(0);
+    // A pending message costs some 200 bytes beside its own.
+    const { pendingMessages, waitingMessages } = bench.producer.stats;
+    expect(pendingMessages).toBeGreaterThan(0);
+    expect(pendingMessages).toBeLessThanOrEqual(10_000 / 200);
+    expect(pendingMessages + waitingMessages).toBe(500);
     expect(bench.client.memory.used).toBeLessThanOrEqual(10_000);
     bench.broker.releaseReceipts();
     await sent;
@@ -66,6 +70,7 @@ describe('C35: the queue of a producer is full', () => {
     bench.broker.releaseReceipts();
     await Promise.all([first, third]);
     expect(bench.topic.texts).toEqual(['first', 'third']);
+    expect(bench.producer.stats).toMatchObject({ pendingMessages: 0, waitingMessages: 0, pendingBytes: 0 });
     await bench.stop();
   });
 });

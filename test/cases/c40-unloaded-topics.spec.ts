@@ -32,8 +32,12 @@ describe('C40: the topic is unloaded, the broker restarts', () => {
     const bench = await PulsarBench.start({}, { broker: { cluster } });
     cluster.assign(TOPIC, second);
     cluster.acquire(TOPIC, second);
+    const lookups = bench.broker.log.received('lookupTopic').length;
     bench.broker.closeProducers(TOPIC, { brokerServiceUrl: second.url });
     await second.log.waitForReceived('producer');
+    // It was named: nobody needed to be asked.
+    expect(bench.broker.log.received('lookupTopic')).toHaveLength(lookups);
+    expect(second.log.received('lookupTopic')).toEqual([]);
     await bench.send('moved');
     expect(second.figures.stored).toBe(1);
     await bench.stop();

@@ -15,12 +15,12 @@ const manifestOf = (folder: string): Manifest =>
   JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Manifest;
 
 /** Node's own lookup. */
-function installed(from: string, name: string): string {
+function installed(from: string, name: string): string | undefined {
   for (let at = from; at !== dirname(at); at = dirname(at)) {
     const folder = join(at, 'node_modules', name);
     if (existsSync(join(folder, 'package.json'))) return folder;
   }
-  throw new Error(`${name} is not installed beside ${from}`);
+  return undefined;
 }
 
 function productionTree(): string[] {
@@ -30,9 +30,15 @@ function productionTree(): string[] {
   const seen = new Set<string>();
   for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
     const folder = installed(next[1], next[0]);
+    if (folder === undefined) throw new Error(`${next[0]} is not installed beside ${next[1]}`);
     if (seen.has(folder)) continue;
     seen.add(folder);
-    for (const name of Object.keys(manifestOf(folder).dependencies ?? {})) pending.push([name, folder]);
+    const { dependencies = {}, optionalDependencies = {} } = manifestOf(folder);
+    for (const name of Object.keys(dependencies)) pending.push([name, folder]);
+    // Native code hides here: one package a platform, of which only ours is installed.
+    for (const name of Object.keys(optionalDependencies)) {
+      if (installed(folder, name) !== undefined) pending.push([name, folder]);
+    }
   }
   return [...seen];
 }
