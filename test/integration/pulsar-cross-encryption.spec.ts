@@ -55,6 +55,19 @@ describeWithReaders('end-to-end encryption, read by the Java and the Go client',
     await world.verify(produced, messages, { privateKeys: { theirs: file('theirs') } });
   });
 
+  it('of an empty payload and a tombstone, by the Java client (the Go client hands out ciphertext where there was nothing)', async () => {
+    const messages = [
+      { payload: Buffer.alloc(0), key: 'a' },
+      { payload: null, key: 'a' },
+    ];
+    const encryption = { keys: ['ours'], keyReader: keyReader() };
+    for (const batching of [true, false]) {
+      const { topic } = await world.produce({ encryption, batching }, messages);
+      const found = await world.read('java', { topic, count: 2, privateKeys: { ours: file('ours') } });
+      expect(found.map(({ payload }) => payload)).toEqual(['', null]);
+    }
+  });
+
   it('cannot be read without a key', async () => {
     const { topic } = await world.produce({ encryption: { keys: ['ours'], keyReader: keyReader() } }, [
       { payload: Buffer.from('secret') },
