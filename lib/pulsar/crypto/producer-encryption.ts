@@ -31,7 +31,7 @@ export class ProducerEncryption {
     this.always = encryption !== undefined;
   }
 
-  /** Every message will be encrypted: what PRODUCER announces, and the broker then insists on. */
+  /** Every message will be encrypted: PRODUCER may announce it, which a topic that requires encryption asks for. */
   readonly always: boolean;
 
   /** @throws TransportError ERR_ENCRYPTION that names the key, unless `failureAction` is `send` */

@@ -139,7 +139,7 @@ describe('encryption of a producer', () => {
     expect(batchTexts(decrypt(frames.at(-1)!, 'k', ours))).toEqual(['sealed']);
   });
 
-  it('announces no encryption that it does not have: the broker would refuse every message', async () => {
+  it('announces no encryption that it does not have: a topic that requires it refuses the producer, not each message', async () => {
     const broker = await world.broker();
     const announced = (): unknown[] =>
       broker.log.entries
