@@ -14,6 +14,8 @@ export interface Certificates {
   readonly nameOnly: KeyPair;
   readonly addressOnly: KeyPair;
   readonly client: KeyPair;
+  /** Of the same name, signed by `otherCa`: what a server must refuse. */
+  readonly strangeClient: KeyPair;
 }
 
 export interface KeyPair {
@@ -35,6 +37,7 @@ export function makeCertificates(folder: string, clientName = 'device'): Certifi
     nameOnly: signed(folder, ca, 'name-only', 'name', 'subjectAltName=DNS:localhost'),
     addressOnly: signed(folder, ca, 'address-only', 'address', 'subjectAltName=IP:127.0.0.1'),
     client: signed(folder, ca, 'client', clientName, 'extendedKeyUsage=clientAuth'),
+    strangeClient: signed(folder, otherCa, 'strange-client', clientName, 'extendedKeyUsage=clientAuth'),
   };
 }
 
