@@ -1,6 +1,7 @@
 import { Controller, Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { EventPattern } from '@nestjs/microservices';
+import { type Clock, systemClock } from '../../lib/net/index.js';
 import { MqttServerStrategy } from '../../lib/nest/mqtt-server.strategy.js';
 import { InMemoryMqttBroker } from '../../lib/testing/index.js';
 
@@ -19,22 +20,42 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-/** Timers and sockets that would keep the process alive. */
-function openHandles(): number {
-  return process.getActiveResourcesInfo().filter((name) => name === 'Timeout' || name.startsWith('TCP')).length;
+/** The real clock, and what was started on it and has not ended: it would keep the process alive. */
+function countingClock(): Clock & { readonly open: Set<object> } {
+  const open = new Set<object>();
+  return {
+    ...systemClock,
+    open,
+    setTimer(callback, ms, keepAlive) {
+      const timer = systemClock.setTimer(
+        () => {
+          open.delete(timer);
+          callback();
+        },
+        ms,
+        keepAlive,
+      );
+      open.add(timer);
+      return timer;
+    },
+    clearTimer(timer) {
+      if (timer !== undefined) open.delete(timer);
+      systemClock.clearTimer(timer);
+    },
+  };
 }
 
 it('C24: listen() rejects with ERR_CONNECTION where nobody answers, and leaves nothing open', async () => {
+  const clock = countingClock();
   const strategy = new MqttServerStrategy({
     url: `mqtt://127.0.0.1:${await freePort()}`,
     clientId: 'a',
     connectTimeout: 60_000,
+    clock,
   });
   const app = await NestFactory.createMicroservice(AppModule, { strategy, logger: false });
-  const before = openHandles();
   await expect(app.listen()).rejects.toMatchObject({ code: 'ERR_CONNECTION' });
-  await new Promise((resolve) => setImmediate(resolve));
-  expect(openHandles()).toBeLessThanOrEqual(before);
+  expect(clock.open.size).toBe(0);
   await app.close();
 });
 
