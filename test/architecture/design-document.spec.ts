@@ -49,7 +49,7 @@ const MEANINGS = {
   retry: 'retry with the usual backoff',
   longBackoff: 'retry with `longBackoff`, at the next server',
   credentials: '`retry` where a `credentials` supplier can bring new ones, else `longBackoff`',
-  takeover: '`longBackoff`; after `maxTakeovers` (3) in a row give up: another client uses this client id',
+  takeover: '`longBackoff`; after more than `maxTakeovers` (5) in a row give up: another client uses this client id',
   redirect: 'to the Server Reference if `serverReferences` allows it, else the next server with `longBackoff`',
   version: '`auto`: 3.1.1 at once; a fixed version gives up',
   giveUp: 'give up, status `failed`: the same CONNECT cannot succeed',
