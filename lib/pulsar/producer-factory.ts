@@ -109,6 +109,7 @@ export class ProducerFactory {
         rejectWhenFull: options.whenFull === 'reject',
         sendTimeout: options.sendTimeout,
         backoff: this.client.backoff,
+        exclusive: options.accessMode === 'exclusive',
       },
       new SendFrameCodec(compression, encryption, options.maxChunkBytes),
       this.services,

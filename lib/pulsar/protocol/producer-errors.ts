@@ -29,6 +29,15 @@ export function noAnswer(topic: string): TransportError {
   return new TransportError('ERR_TIMEOUT', `No producer for '${topic}' in the given time`, { retriable: true });
 }
 
+/** Access mode Exclusive, and somebody else is there. */
+export function occupied(topic: string, cause: TransportError): TransportError {
+  return new TransportError(
+    'ERR_FENCED',
+    `'${topic}' has another producer, and accessMode 'exclusive' does not wait for it ('waitForExclusive' does): ${cause.message}`,
+    { cause },
+  );
+}
+
 export function receiptMismatch(
   topic: string,
   receipt: { readonly sequenceId: number; readonly highestSequenceId: number },

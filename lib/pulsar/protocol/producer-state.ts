@@ -4,7 +4,7 @@ import { type Fifo } from './fifo.js';
 import { FrameFlow, type FrameFlowConfig } from './frame-flow.js';
 import { type FrameCodec, tooLarge } from './frame-maker.js';
 import { type MemoryBudget, type MemoryWaiter } from './memory-budget.js';
-import { noAnswer, receiptMismatch } from './producer-errors.js';
+import { noAnswer, occupied, receiptMismatch } from './producer-errors.js';
 import {
   type DialHint,
   type LinkEvent,
@@ -15,7 +15,7 @@ import {
 import { ProducerLink, type RetryBackoff } from './producer-link.js';
 import { type ProducerPhase } from './producer-table.js';
 import { OpState, type SealedFrame, type SendOp, type Settlement } from './send-op.js';
-import { BrokerError, failureKind, serverErrorRule } from './server-errors.js';
+import { BrokerError, failureKind, isBusy, serverErrorRule } from './server-errors.js';
 
 type SendRefusal = Extract<LinkEvent, { readonly kind: 'sendError' }>;
 
@@ -23,6 +23,8 @@ export interface ProducerCoreConfig extends FrameFlowConfig {
   /** Milliseconds; 0 = none. */
   readonly sendTimeout: number;
   readonly backoff: RetryBackoff;
+  /** Access mode Exclusive: whoever finds the topic taken when it comes does not wait for it. Default false. */
+  readonly exclusive?: boolean;
 }
 
 /**
@@ -263,6 +265,9 @@ export class ProducerState<O extends SendOp> {
   private takeFailure(error: TransportError): void {
     const kind = failureKind(error);
     if (kind === 'terminal') return this.terminate(error);
+    if (this.config.exclusive === true && !this.link.everUp && isBusy(error)) {
+      return this.terminate(occupied(this.config.topic, error));
+    }
     this.down('failed', error);
     if (kind === 'failPending' && this.link.everUp) this.outcomes.failAll(error);
   }

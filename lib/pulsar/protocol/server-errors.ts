@@ -72,6 +72,11 @@ export class BrokerError extends TransportError {
   }
 }
 
+/** The name, or the topic, is somebody else's for now; or the broker has not noticed yet that our last link is gone. */
+export function isBusy(error: TransportError): boolean {
+  return error instanceof BrokerError && error.serverError === PRODUCER_BUSY;
+}
+
 /** How a failed try to open a producer is to be taken. */
 export function failureKind(error: TransportError): ServerErrorRule['request'] {
   if (error instanceof BrokerError) return error.retriable ? serverErrorRule(error.serverError).request : 'terminal';
