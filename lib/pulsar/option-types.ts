@@ -49,7 +49,10 @@ export interface BatchingOptions {
   readonly maxMessages?: number;
   /** Bytes before compression. Default 131,072. */
   readonly maxBytes?: number;
-  /** Milliseconds that a batch waits for more while others are under way. Default 1. */
+  /**
+   * Milliseconds that a batch waits for more while others are under way; none is waited for by the first, and by one of an
+   * eighth of `maxMessages` or `maxBytes` behind fewer than four. Default 1.
+   */
   readonly maxDelay?: number;
 }
 

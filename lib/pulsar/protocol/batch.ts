@@ -38,6 +38,11 @@ export class BatchContainer<O extends SendOp> {
     return this.count >= this.config.maxMessages || this.size >= this.maxBytes;
   }
 
+  /** An eighth of what it may hold. */
+  get sizeable(): boolean {
+    return this.count * 8 >= this.config.maxMessages || this.size * 8 >= this.maxBytes;
+  }
+
   /** False: it does not fit beside what is in there (seal first), or is too large for any batch. */
   tryAdd(op: O): boolean {
     if (this.count > 0 ? this.size + op.size > this.maxBytes : op.size > this.maxBytes) return false;

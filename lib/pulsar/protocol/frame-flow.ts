@@ -78,11 +78,19 @@ export class FrameFlow<O extends SendOp> {
       return;
     }
     this.batchDeadline = Math.min(this.batchDeadline, now + this.config.batchDelay);
-    // An idle link gains nothing by waiting; a busy one fills the batch meanwhile.
-    if (this.sealNow || this.pending.length === 0 || now >= this.batchDeadline) {
+    if (this.sealNow || this.worthwhile || now >= this.batchDeadline) {
       maker.seal(wallTime);
       this.batchDeadline = Infinity;
     }
+  }
+
+  /**
+   * An idle link gains nothing by waiting, a busy one fills the batch meanwhile. In between, a batch of some size is sent
+   * behind a few others, so that we, the network and the broker work at the same time.
+   */
+  private get worthwhile(): boolean {
+    const { length } = this.pending;
+    return length === 0 || (length < FRAMES_AHEAD && this.maker.openIsSizeable);
   }
 
   /** @param keepSealing what waits for a permit belongs to a flush too: it must not sit in an open batch later */
@@ -102,3 +110,6 @@ export class FrameFlow<O extends SendOp> {
     this.writes.push(frame);
   }
 }
+
+/** So many frames under way keep the broker busy (measured: 2 give 0.9 of the rate of 4, and 1 gives 0.7). */
+const FRAMES_AHEAD = 4;

@@ -81,6 +81,11 @@ export class FrameMaker<O extends SendOp> {
     return this.container?.count ?? 0;
   }
 
+  /** The open batches are large enough to be worth a frame though others are under way. */
+  get openIsSizeable(): boolean {
+    return this.container?.sizeable ?? false;
+  }
+
   openMessages(): Iterable<O> {
     return this.container?.messages() ?? [];
   }
