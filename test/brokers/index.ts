@@ -7,4 +7,5 @@ export { brokersCache, repositoryRoot, scratchFolder } from './paths.js';
 export { freePort, isListening } from './ports.js';
 export { Pulsar, type PulsarOptions, type PulsarSecurity } from './pulsar.js';
 export { PulsarAdmin, type TopicStats } from './pulsar-admin.js';
+export { type ClusterBroker, PulsarCluster, type PulsarClusterOptions } from './pulsar-cluster.js';
 export { pulsarArtifacts, pulsarVersion } from './pulsar-artifacts.js';

@@ -38,7 +38,8 @@ const schema = protobuf.parse(
     required string message = 4; }
   message Message { required uint64 consumer_id = 1; required MessageId message_id = 2; }
   message Flow { required uint64 consumer_id = 1; required uint32 messagePermits = 2; }
-  message CloseProducer { required uint64 producer_id = 1; required uint64 request_id = 2; }
+  message CloseProducer { required uint64 producer_id = 1; required uint64 request_id = 2;
+    optional string assignedBrokerServiceUrl = 3; }
   message Request { required uint64 request_id = 1; }
   message GetLastMessageId { required uint64 consumer_id = 1; required uint64 request_id = 2; }
   message GetLastMessageIdResponse { required MessageId last_message_id = 1; required uint64 request_id = 2; }

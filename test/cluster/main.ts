@@ -1,0 +1,165 @@
+/**
+ * `npm run test:cluster [-- --seconds 60] [--rate N] [--seed N] [--load-manager modular|extensible] [--sabotage NAME]`:
+ * producers go on sending while their topics are moved between two real brokers, one broker is killed and the other
+ * restarted. The last line is JSON with the true figures; exit 1 on any violation.
+ */
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import { type ClusterBroker, PulsarCluster, repositoryRoot } from '../brokers/index.js';
+import { checkSabotage } from '../crash/sabotage-names.js';
+import { readTopic, seededRandom, type StoredMessage } from '../wire/index.js';
+import { type SenderConfig, type SenderReport, type SenderRequest } from './sender-messages.js';
+import { verdict } from './verdict.js';
+
+const MANAGERS = {
+  modular: 'org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl',
+  extensible: 'org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl',
+} as const;
+const TOPICS = Array.from({ length: 6 }, (_, index) => `persistent://public/default/moving-${index}`);
+const GRACE_MS = 60_000;
+const PROBES = 60;
+
+const { values } = parseArgs({
+  options: {
+    seconds: { type: 'string', default: '60' },
+    rate: { type: 'string', default: '1000' },
+    seed: { type: 'string', default: String(Date.now() % 1_000_000) },
+    'load-manager': { type: 'string', default: 'modular' },
+    sabotage: { type: 'string' },
+  },
+});
+const seconds = Number(values.seconds);
+const manager = values['load-manager'];
+if (!Object.hasOwn(MANAGERS, manager)) {
+  throw new Error(`--load-manager ${manager}: expected one of ${Object.keys(MANAGERS).join(', ')}`);
+}
+const sabotage = checkSabotage(values.sabotage);
+const started = Date.now();
+const say = (what: string): void => console.log(`${((Date.now() - started) / 1000).toFixed(1).padStart(6)} s  ${what}`);
+console.log(
+  `cluster test, ${seconds} s, seed ${values.seed}, load manager ${manager}${sabotage ? `, ${sabotage}` : ''}`,
+);
+process.exit((await run()) ? 0 : 1);
+
+async function run(): Promise<boolean> {
+  const cluster = await PulsarCluster.start({
+    settings: { loadManagerClassName: MANAGERS[manager as keyof typeof MANAGERS] },
+  });
+  say('two brokers serve');
+  const sender = await startSender({
+    url: cluster.url,
+    topics: TOPICS,
+    rate: Number(values.rate),
+    ...(sabotage !== undefined && { sabotage }),
+  });
+  try {
+    sender.tell({ kind: 'start' });
+    const faults = await plantFaults(cluster);
+    say('the faults are over');
+    const outcome = await sender.ask({ kind: 'stop', graceMs: GRACE_MS }, 'stopped');
+    say('every send is settled, or never will be');
+    // No broker answers any more: what resolves now has no receipt.
+    for (const broker of cluster.brokers) broker.pause();
+    const probed = await sender.ask({ kind: 'probe', count: PROBES }, 'probed');
+    await sender.kill();
+    for (const broker of cluster.brokers) broker.resume();
+    const stored: StoredMessage[][] = [];
+    for (const topic of TOPICS) stored.push(await readTopic(cluster.brokers[0].url, topic));
+    say('everything is read back');
+    return verdict(outcome, probed.resolved, stored, {
+      ...faults,
+      seconds,
+      evidence: manager === 'extensible' ? 'assigned' : 'redirects',
+    });
+  } finally {
+    await sender.kill();
+    await cluster.kill();
+  }
+}
+
+/** Moves topics all the time; early on kills a broker, and when it is back restarts the other one in good order. */
+async function plantFaults(cluster: PulsarCluster): Promise<{ moves: number; kills: number; restarts: number }> {
+  const random = seededRandom(Number(values.seed));
+  const end = Date.now() + seconds * 1000;
+  const outages = [
+    { at: end - seconds * 850, broker: cluster.brokers[0], how: 'kill' as const },
+    { at: end - seconds * 550, broker: cluster.brokers[1], how: 'stop' as const },
+  ];
+  const done = { moves: 0, kills: 0, restarts: 0 };
+  let outage: Promise<void> | undefined;
+  // Both outages happen, and topics move for a while after the last one, however slow the machine is.
+  for (let calm = 0; Date.now() < end || calm < 5; calm += outages.length === 0 && outage === undefined ? 1 : 0) {
+    await sleep(300 + random() * 700);
+    const due = outages[0];
+    if (due !== undefined && outage === undefined && Date.now() >= due.at) {
+      outages.shift();
+      say(`${due.how} of ${due.broker.id}`);
+      outage = takeDown(cluster, due.broker, due.how).then(() => {
+        say(`${due.broker.id} is back`);
+        outage = undefined;
+      });
+      done[due.how === 'kill' ? 'kills' : 'restarts']++;
+    }
+    const topic = TOPICS[Math.floor(random() * TOPICS.length)];
+    try {
+      await cluster.move(topic, outage === undefined ? await otherThanOwner(cluster, topic) : undefined);
+      done.moves++;
+    } catch (error) {
+      // While a broker is down: nowhere to move to, or the owner is not there to be asked.
+      if (outage === undefined) console.log(`a move failed: ${(error as Error).message}`);
+    }
+  }
+  return done;
+}
+
+async function otherThanOwner(cluster: PulsarCluster, topic: string): Promise<ClusterBroker | undefined> {
+  const owner = await cluster.owner(topic);
+  return cluster.brokers.find((broker) => broker !== owner);
+}
+
+async function takeDown(cluster: PulsarCluster, broker: ClusterBroker, how: 'kill' | 'stop'): Promise<void> {
+  await broker[how]();
+  // Longer than the others need to notice and take over.
+  await sleep(8000);
+  await broker.launch();
+  await cluster.settled();
+}
+
+interface Sender {
+  tell(request: SenderRequest): void;
+  ask<K extends SenderReport['kind']>(request: SenderRequest, kind: K): Promise<Extract<SenderReport, { kind: K }>>;
+  kill(): Promise<void>;
+}
+
+async function startSender(config: SenderConfig): Promise<Sender> {
+  const child = fork(join(repositoryRoot, 'out', 'test', 'cluster', 'sender-app.js'), [], {
+    execArgv: ['--enable-source-maps'],
+    env: { ...process.env, SENDER_CONFIG: JSON.stringify(config) },
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  });
+  process.on('exit', () => child.kill('SIGKILL'));
+  const ended = once(child, 'exit');
+  const report = <K extends SenderReport['kind']>(kind: K): Promise<Extract<SenderReport, { kind: K }>> =>
+    new Promise((resolve, reject) => {
+      child.on('message', (message: SenderReport) => {
+        if (message.kind === kind) resolve(message as Extract<SenderReport, { kind: K }>);
+      });
+      void ended.then(([code, signal]) => reject(new Error(`the sender ended with ${code ?? signal}`)));
+    });
+  await report('ready');
+  return {
+    tell: (request) => void child.send(request),
+    ask: (request, kind) => {
+      const answer = report(kind);
+      child.send(request);
+      return answer;
+    },
+    kill: async () => {
+      child.kill('SIGKILL');
+      await ended;
+    },
+  };
+}
