@@ -10,6 +10,7 @@ import {
   PulsarClient,
   type PulsarClientEvents,
   type PulsarClientOptions,
+  type PulsarProducer,
   type Schema,
 } from '../pulsar/index.js';
 import { type CarriesDeadLetters, DEAD_LETTER_RECORD } from './dead-letter.js';
@@ -86,7 +87,7 @@ export class PulsarClientProxy extends ClientProxy implements HealthSource, Carr
     this.client = parseClientOptions(() => this.createClient(client), 'pulsar');
     this.reports = new EmitReports(this.logger, clock);
     this.pool = new ProducerPool(
-      async (topic) => this.client.createProducer({ ...this.producerOptions(topic), topic }),
+      (topic) => this.createProducer(topic),
       {
         maxProducers: own.maxProducers ?? 1000,
         maxPendingEmits: own.maxPendingEmits ?? 100_000,
@@ -148,7 +149,7 @@ export class PulsarClientProxy extends ClientProxy implements HealthSource, Carr
     this.onDispatchHook = hook;
   }
 
-  /** Listens to the client: `connected`, `disconnected`, `connectFailed`. */
+  /** Listens to the client: `connected`, `disconnected`, `connectFailed`, `ignoredCommand`. */
   override on<K extends keyof PulsarClientEvents>(
     event: K,
     listener: (payload: PulsarClientEvents[K]) => void,
@@ -211,6 +212,15 @@ export class PulsarClientProxy extends ClientProxy implements HealthSource, Carr
     return emission;
   }
 
+  private async createProducer(topic: string): Promise<PulsarProducer> {
+    const producer = await this.client.createProducer({ ...this.producerOptions(topic), topic });
+    producer.on('encryptionFailed', ({ cause, inTheClear }) => {
+      if (inTheClear) this.logger.error(`Messages to ${topic} go out without encryption: ${cause.message}`);
+      else this.logger.warn(`The old encryption keys of ${topic} stay in use: ${cause.message}`);
+    });
+    return producer;
+  }
+
   private listen(): void {
     this.client.on('connected', () => {
       this.wasConnected = true;
@@ -218,6 +228,12 @@ export class PulsarClientProxy extends ClientProxy implements HealthSource, Carr
     });
     this.client.on('disconnected', () => this.client.status.connected || this.tell('disconnected'));
     this.client.on('connectFailed', () => this.client.status.connected || this.tell('disconnected'));
+    const said = new Set<string>();
+    this.client.on('ignoredCommand', ({ broker, command }) => {
+      if (said.size >= 100 || said.has(command)) return;
+      said.add(command);
+      this.logger.warn(`${broker} sent a command that means nothing here (${command}): it is ignored`);
+    });
   }
 
   private tell(status: PulsarStatus): void {

@@ -73,10 +73,6 @@ export class PulsarProducer<T = unknown> {
       event: (partition, action) => this.tell(partition, action),
     };
     this.add(partitions);
-    parts.encryption?.start((cause, inTheClear) => {
-      this.events.emit('encryptionFailed', { cause, inTheClear });
-      this.publish('encryptionFailed', cause);
-    });
   }
 
   /** Given by the user or, without one, by the broker. */
@@ -185,6 +181,10 @@ export class PulsarProducer<T = unknown> {
     for (const partition of first) this.opened.add(partition);
     await Promise.all(first.map((partition) => partition.open(createTimeout)));
     if (this.partitionCount > 0) this.watchGrowth();
+    this.parts.encryption?.start((cause, inTheClear) => {
+      this.events.emit('encryptionFailed', { cause, inTheClear });
+      this.publish('encryptionFailed', cause);
+    });
   }
 
   /** What the router gets wrong is the outcome of that message; a partition of its own it does not need. */

@@ -117,6 +117,16 @@ describe('producer options through PulsarClientProxy', () => {
     ]);
   });
 
+  it('what goes out without encryption, as was asked for, is said in the log', async () => {
+    const keyReader = { getPublicKey: () => Promise.reject(new Error('the vault is closed')) };
+    proxy({ producer: { encryption: { keys: ['k'], keyReader, failureAction: 'send' } } });
+    const logged: string[] = [];
+    client['logger'].localInstance.error = (message: string) => logged.push(message);
+    await lastValueFrom(client.emit('t', 'open'));
+    await until(() => logged.length > 0);
+    expect(logged[0]).toMatch(/t go out without encryption: The public key 'k' cannot be used: the vault is closed/);
+  });
+
   it('refuses wrong ones before anything connects', () => {
     proxy({});
     const key = { keys: ['k'], keyReader: pemKeys({}) };

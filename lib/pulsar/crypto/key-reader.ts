@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import { TransportError } from '../../errors.js';
 
 /** A consumer's public key. */
 export interface PublicKeyInfo {
@@ -8,7 +9,10 @@ export interface PublicKeyInfo {
   readonly metadata?: Readonly<Record<string, string>>;
 }
 
-/** Where public keys come from: a file, a vault. Asked when the producer is made and at every rotation of the data key. */
+/**
+ * Where public keys come from: a file, a vault. Asked when the producer is made and at every rotation of the data key. What
+ * it throws counts as passing, unless it is an error of this package that is not `retriable`.
+ */
 export interface CryptoKeyReader {
   getPublicKey(name: string): PublicKeyInfo | Promise<PublicKeyInfo>;
 }
@@ -17,7 +21,7 @@ export interface CryptoKeyReader {
 export function pemKeys(keys: Readonly<Record<string, string | Buffer>>): CryptoKeyReader {
   return {
     getPublicKey(name) {
-      if (!Object.hasOwn(keys, name)) throw new Error(`No key '${name}': there are ${list(keys)}`);
+      if (!Object.hasOwn(keys, name)) throw unknownKey(`No key '${name}'`, keys);
       return { key: keys[name] };
     },
   };
@@ -27,13 +31,13 @@ export function pemKeys(keys: Readonly<Record<string, string | Buffer>>): Crypto
 export function pemFiles(paths: Readonly<Record<string, string>>): CryptoKeyReader {
   return {
     async getPublicKey(name) {
-      if (!Object.hasOwn(paths, name)) throw new Error(`No file for the key '${name}': there are ${list(paths)}`);
+      if (!Object.hasOwn(paths, name)) throw unknownKey(`No file for the key '${name}'`, paths);
       return { key: await readFile(paths[name]) };
     },
   };
 }
 
-const list = (named: object): string =>
-  Object.keys(named)
-    .map((name) => `'${name}'`)
-    .join(', ') || 'none';
+function unknownKey(what: string, known: object): TransportError {
+  const names = Object.keys(known).map((name) => `'${name}'`);
+  return new TransportError('ERR_ENCRYPTION', `${what}: there are ${names.join(', ') || 'none'}`);
+}

@@ -1,5 +1,5 @@
 import { constants, createCipheriv, createPublicKey, type KeyObject, publicEncrypt, randomFillSync } from 'node:crypto';
-import { TransportError } from '../../errors.js';
+import { isTransportError, TransportError } from '../../errors.js';
 import { type EncryptedPayload, type Encryption } from '../codec/send-types.js';
 import { type CryptoKeyReader } from './key-reader.js';
 
@@ -110,16 +110,22 @@ function readKeys({ keys, keyReader }: EncryptionOptions): Promise<PublicKey[]> 
 }
 
 async function readKey(name: string, keyReader: CryptoKeyReader): Promise<PublicKey> {
+  let read = false;
   try {
     const { key: pem, metadata = {} } = await keyReader.getPublicKey(name);
+    read = true;
     const key = createPublicKey(pem);
     if (key.asymmetricKeyType !== 'rsa') {
       throw new TransportError('ERR_ENCRYPTION', `it is of type ${key.asymmetricKeyType ?? 'unknown'}, RSA is needed`);
     }
     return { name, key, metadata: Object.entries(metadata).map(([key, value]) => ({ key, value })) };
   } catch (error) {
-    const { message } = error as { message?: unknown };
+    const { message } = (error ?? {}) as { message?: unknown };
     const reason = typeof message === 'string' ? message : 'unknown reason';
-    throw new TransportError('ERR_ENCRYPTION', `The public key '${name}' cannot be used: ${reason}`, { cause: error });
+    throw new TransportError('ERR_ENCRYPTION', `The public key '${name}' cannot be used: ${reason}`, {
+      cause: error,
+      // A vault that does not answer may answer later; what it gave does not become another key.
+      retriable: isTransportError(error) ? error.retriable : !read,
+    });
   }
 }

@@ -49,13 +49,14 @@ export class ProducerEncryption {
     return this.encryption;
   }
 
-  /** Begins to rotate, and to tell what goes wrong. */
+  /** Begins to rotate, and to tell what goes wrong: not before the caller's caller had a chance to listen. */
   start(unavailable: KeysUnavailable): void {
     this.unavailable = unavailable;
     const { problem } = this;
     this.problem = undefined;
+    if (this.stopped) return;
     if (problem === undefined) this.schedule();
-    else this.failed(problem);
+    else this.timer = this.clock.setTimer(() => this.failed(problem), 0, false);
   }
 
   stop(): void {

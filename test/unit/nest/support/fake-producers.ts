@@ -45,6 +45,10 @@ export class FakeProducer {
     for (const { done } of this.submitted.splice(0)) done(undefined, stored());
   }
 
+  on(): () => void {
+    return () => undefined;
+  }
+
   close(): Promise<void> {
     this.closed = true;
     return this.slowClose ? new Promise((resolve) => (this.finishClose = resolve)) : Promise.resolve();

@@ -92,6 +92,17 @@ describe('loadCompression', () => {
     expect(codec.decompress(Buffer.from(hex, 'hex'), 5).toString()).toBe('abcde');
   });
 
+  it.each([
+    ['lz4', 'lz4-napi', 'lz4-wasm-nodejs'],
+    ['snappy', 'snappy', 'snappyjs'],
+  ] as const)('gives the same format of %s with %s as with %s', async (name, native, portable) => {
+    const [one, other] = await Promise.all([native, portable].map((pack) => loadCompression(name, only(pack))));
+    for (const input of inputs()) {
+      expect(one.decompress(other.compress(input), input.length).equals(input)).toBe(true);
+      expect(other.decompress(one.compress(input), input.length).equals(input)).toBe(true);
+    }
+  });
+
   it('goes on to the next package where the first one does not load', async () => {
     const tried: string[] = [];
     const codec = await loadCompression('snappy', async (name) => {

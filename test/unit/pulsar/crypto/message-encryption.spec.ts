@@ -2,6 +2,7 @@ import { constants, createDecipheriv, generateKeyPairSync, type KeyObject, priva
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { TransportError } from '../../../../lib/errors.js';
 import { BatchEncoder } from '../../../../lib/pulsar/codec/batch-encoder.js';
 import { type EncryptedPayload } from '../../../../lib/pulsar/codec/send-types.js';
 import { encodeSingle } from '../../../../lib/pulsar/codec/single-encoder.js';
@@ -128,7 +129,26 @@ describe('createEncryption', () => {
     ],
   ])('fails if a key %s', async (_why, options, message) => {
     const making = createEncryption({ keys: ['first'], keyReader, ...options });
-    await expect(making).rejects.toMatchObject({ code: 'ERR_ENCRYPTION', message: expect.stringMatching(message) });
+    await expect(making).rejects.toMatchObject({
+      code: 'ERR_ENCRYPTION',
+      retriable: false,
+      message: expect.stringMatching(message),
+    });
+  });
+
+  it.each<[string, unknown, boolean]>([
+    ['an error of a vault', new Error('the vault is closed'), true],
+    ['nothing at all', undefined, true],
+    ['an error that says it is final', new TransportError('ERR_ENCRYPTION', 'no such key'), false],
+  ])('says whether it can pass: %s', async (_what, thrown, retriable) => {
+    const failing = {
+      getPublicKey: () => {
+        // eslint-disable-next-line @typescript-eslint/only-throw-error -- whatever a user's function throws
+        throw thrown;
+      },
+    };
+    const making = createEncryption({ keys: ['first'], keyReader: failing });
+    await expect(making).rejects.toMatchObject({ code: 'ERR_ENCRYPTION', retriable });
   });
 
   it('never shows a key in an error', async () => {
