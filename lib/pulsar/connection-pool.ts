@@ -47,6 +47,7 @@ export class ConnectionPool {
     if (this.closedBy !== undefined) throw this.closedBy;
     const place = this.place(target, slot);
     if (place.connection !== undefined && place.connection.phase !== 'closed') return place.connection.ready;
+    if (place.refusal !== undefined && this.settings.clock.now() < place.notBefore) throw place.refusal;
     place.dialling ??= this.dial(place, target).finally(() => (place.dialling = undefined));
     return place.dialling;
   }
@@ -99,6 +100,7 @@ export class ConnectionPool {
     for (const place of this.places.values()) {
       if (place.connection !== connection) continue;
       place.connection = undefined;
+      place.refusal = wasReady || error.retriable ? undefined : error;
       const { clock, backoff } = this.settings;
       // A broker that accepts and closes at once must not be dialled in a hot loop: only use or time makes good.
       if (connection.proven || clock.now() - connection.since >= backoff.max) place.failures = 0;
@@ -114,7 +116,14 @@ export class ConnectionPool {
     const key = this.key(target, slot);
     let place = this.places.get(key);
     if (place === undefined) {
-      place = { connection: undefined, dialling: undefined, wake: undefined, failures: 0, notBefore: -Infinity };
+      place = {
+        connection: undefined,
+        dialling: undefined,
+        wake: undefined,
+        refusal: undefined,
+        failures: 0,
+        notBefore: -Infinity,
+      };
       this.places.set(key, place);
     }
     return place;
@@ -130,6 +139,8 @@ interface Place {
   dialling: Promise<Connection> | undefined;
   /** Ends the wait before a dial. */
   wake: (() => void) | undefined;
+  /** How the last try ended, if no repetition cures it: until the next one is due, whoever asks gets it at once. */
+  refusal: TransportError | undefined;
   failures: number;
   notBefore: number;
 }
