@@ -44,6 +44,7 @@ interface Answer {
 
 export interface ReadCommand {
   readonly topic: string;
+  /** -1: however many there are, until two seconds bring none. */
   readonly count: number;
   /** PEM files by the name of the key. */
   readonly privateKeys?: Readonly<Record<string, string>>;
@@ -84,14 +85,14 @@ export class CrossReader {
     return new CrossReader('go', goReader(), url).started();
   }
 
-  /** Everything in the topic from its beginning; rejects if there are more or fewer messages than `count`. */
+  /** Everything in the topic from its beginning; rejects if there are more or fewer messages than `count` from 0 on. */
   async read(command: ReadCommand): Promise<CrossMessage[]> {
     this.child.stdin?.write(`${JSON.stringify({ schema: 'bytes', ...command })}\n`);
     const messages: CrossMessage[] = [];
     for (;;) {
       const line = await this.next();
       if (line.end === undefined) messages.push(line as unknown as CrossMessage);
-      else if (line.end === command.count && line.more === false) return messages;
+      else if (command.count < 0 || (line.end === command.count && line.more === false)) return messages;
       else throw new Error(`${this.language} read ${line.end} of ${command.count} messages, more: ${line.more ?? '?'}`);
     }
   }

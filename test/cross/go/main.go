@@ -1,6 +1,6 @@
 // Reads topics with Pulsar's Go client, for tests that must not trust our own reader. One JSON command a line on standard
 // input: {topic, count, shared?: bool, privateKeys?: {name: file}, avro?, json?: definition}; the answer is `count` lines of
-// messages and one {"end": n}, or one {"error": "..."}. Argument: the service URL.
+// messages (all there are for a count of -1) and one {"end": n}, or one {"error": "..."}. Argument: the service URL.
 package main
 
 import (
@@ -110,8 +110,12 @@ func read(client pulsar.Client, next command) error {
 	}
 	defer consumer.Close()
 	found := 0
-	for ; found < next.Count; found++ {
-		received, err := receive(consumer, 20*time.Second)
+	wait := 20 * time.Second
+	for ; found != next.Count; found++ {
+		if next.Count < 0 && found > 0 {
+			wait = 2 * time.Second
+		}
+		received, err := receive(consumer, wait)
 		if err != nil {
 			break
 		}

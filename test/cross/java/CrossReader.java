@@ -31,7 +31,8 @@ import org.apache.pulsar.common.api.proto.MessageMetadata;
 /**
  * Reads topics with Pulsar's Java client, for tests that must not trust our own reader. One JSON command a line on standard
  * input: {topic, count, schema: "bytes" | "string" | "auto", shared?: boolean, privateKeys?: {name: file}}; the answer is
- * `count` lines of messages and one `{"end": n}`, or one `{"error": "..."}`. Argument: the service URL.
+ * `count` lines of messages (all there are for a count of -1) and one `{"end": n}`, or one `{"error": "..."}`. Argument: the
+ * service URL.
  */
 public class CrossReader {
     private static final Gson GSON = new GsonBuilder().serializeNulls().create();
@@ -66,8 +67,8 @@ public class CrossReader {
         if (command.has("privateKeys")) builder.cryptoKeyReader(keys(command.getAsJsonObject("privateKeys")));
         try (Consumer<?> consumer = builder.subscribe()) {
             int found = 0;
-            for (; found < count; found++) {
-                Message<?> message = consumer.receive(20, TimeUnit.SECONDS);
+            for (; found != count; found++) {
+                Message<?> message = consumer.receive(count < 0 && found > 0 ? 2 : 20, TimeUnit.SECONDS);
                 if (message == null) break;
                 emit(describe(message));
             }

@@ -143,7 +143,6 @@ describe('createEncryption', () => {
   ])('says whether it can pass: %s', async (_what, thrown, retriable) => {
     const failing = {
       getPublicKey: () => {
-        // eslint-disable-next-line @typescript-eslint/only-throw-error -- whatever a user's function throws
         throw thrown;
       },
     };
