@@ -41,8 +41,8 @@ export class MqttClient {
    */
   onDelivery: ((delivery: MqttDelivery) => void) | undefined = undefined;
   /**
-   * Called for a failed delivery that will not come back under this object: the broker uses its packet identifier for
-   * another message, or sent it again in a way that cannot be recognised. Its state is `settled`.
+   * Called for a failed delivery that will not come back under this object: the broker sent it again without the mark of a
+   * copy, as a new message. Its state is `settled`.
    */
   onDropped: ((delivery: MqttDelivery) => void) | undefined = undefined;
 

@@ -47,6 +47,31 @@ it.each([1, 2] as const)(
   },
 );
 
+it('a session lost unseen: what was held runs again although its identifier is in use for another message', async () => {
+  const { broker, strategy, close } = await startApp([Handlers], { strategy: { redeliverAfter: 400 } });
+  broker.publish('t/only-copy', 'x', { qos: 1 });
+  await until(() => strategy.stats.held === 1);
+  broker.dropSession('app');
+  const stop = broker.onSend((packet, connection) => {
+    if (packet.cmd !== 'connack') return undefined;
+    stop();
+    connection.cut();
+    return 'withhold';
+  });
+  broker.cut();
+  await until(() => broker.connections.some((one) => one.number === 3 && one.session !== undefined));
+  // The filters went with the session, and the client cannot know.
+  await strategy.client.subscribe([{ filter: 't/new', qos: 1 }]);
+  failing = false;
+  broker.publish('t/new', 'x', { qos: 1 });
+  await until(() => strategy.stats.succeeded === 2);
+  expect(runs.filter((run) => run.startsWith('t/only-copy'))).toHaveLength(2);
+  await settled();
+  expect(broker.log.received('puback')).toHaveLength(1);
+  await until(() => strategy.state === 'connected');
+  await close();
+});
+
 it('a forgotten message is no reason for another reconnect', async () => {
   const { broker, strategy, close } = await startApp([Handlers], { strategy: { redeliverAfter: 20 } });
   broker.publish('t/forgotten', 'x', { qos: 1 });

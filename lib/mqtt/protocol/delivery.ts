@@ -29,8 +29,8 @@ export interface MqttDelivery {
   /** 1 for the first run; one more each time a failed delivery runs again. */
   readonly attempt: number;
   /**
-   * The session it belongs to is lost: this is the only copy left. Its acknowledgement is a counted no-op; once failed it
-   * runs again only if its owner calls `start()`.
+   * The broker has lost it, with its session or by using its packet identifier for another message: this is the only copy
+   * left. Its acknowledgement is a counted no-op; once failed it runs again only if its owner calls `start()`.
    */
   readonly orphaned: boolean;
 }
@@ -60,7 +60,7 @@ export const deliveryTransitions = {
  *
  * - `none`: QoS 0, the broker waits for nothing. `bound`: in a lane of the present connection.
  * - `held`: of an earlier connection of this session; a copy may still come.
- * - `orphaned`: the session is lost. `superseded`: the broker uses the identifier for another message.
+ * - `orphaned`: the broker knows nothing of it any more. `superseded`: the message came again as a new one.
  */
 export type Bond = 'none' | 'bound' | 'held' | 'orphaned' | 'superseded';
 

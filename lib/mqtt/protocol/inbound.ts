@@ -90,7 +90,7 @@ export class Inbound implements AcknowledgementSink {
       this.recognised(held);
       return true;
     }
-    this.supersede(held);
+    this.supersede(held, sameContent(held.message, topic, packet));
     return false;
   }
 
@@ -144,13 +144,18 @@ export class Inbound implements AcknowledgementSink {
     this.handOut(delivery);
   }
 
-  private supersede(delivery: Delivery): void {
-    delivery.bond = 'superseded';
+  /**
+   * The broker uses the identifier for another packet. With the same content that is the message once more, only not marked
+   * as a copy: it takes the place of ours. With other content the broker has forgotten ours (its session was lost and made
+   * anew unseen): then what we hold is the only copy left.
+   */
+  private supersede(delivery: Delivery, comesAgain: boolean): void {
+    delivery.bond = comesAgain ? 'superseded' : 'orphaned';
     this.core.counters.superseded += 1;
     if (delivery.state === 'succeeded') {
       this.core.counters.staleAcknowledgements += 1;
       this.move(delivery, 'forget');
-    } else if (delivery.state === 'failed') {
+    } else if (comesAgain && delivery.state === 'failed') {
       this.move(delivery, 'forget');
       this.core.outbox.emit({ kind: 'dropped', delivery });
     } else this.loose.add(delivery);

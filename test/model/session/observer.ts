@@ -96,7 +96,11 @@ export class Observer {
       this.expectCopy(held, handedOut);
       return;
     }
-    if (held?.expected === 'failed' || held?.expected === 'succeeded') held.expected = 'settled';
+    if (held !== undefined) {
+      const comesAgain = held.content === content;
+      check(held.delivery.orphaned !== comesAgain, 'a delivery whose identifier holds another message is not orphaned');
+      if (held.expected === 'succeeded' || (comesAgain && held.expected === 'failed')) held.expected = 'settled';
+    }
     const record = this.expectNew(message, id, content, handedOut);
     this.view.set(id, record);
     lane.push({ packetId: id, record });

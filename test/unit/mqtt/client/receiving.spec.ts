@@ -34,6 +34,45 @@ describe('without DUP on redelivery (aedes)', () => {
     expect(broker.violations).toEqual([]);
   });
 
+  it('another message under the identifier of a held one: what we hold is the only copy left', async () => {
+    const { broker, client } = await startPair();
+    for (const text of ['failed', 'running', 'done']) broker.publish('t/a', text);
+    await handedOut(broker, client, 3);
+    const [failed, running, done] = client.handedOut;
+    client.fail(failed);
+    client.start(running);
+    client.acknowledge(done);
+    // The session is lost and made anew, and nothing of that reaches us: the CONNACK goes with its connection.
+    broker.dropSession('client');
+    const stop = broker.onSend((packet, connection) => {
+      if (packet.cmd !== 'connack') return undefined;
+      stop();
+      connection.cut();
+      return 'withhold';
+    });
+    broker.cut();
+    await broker.log.waitFor(
+      () => broker.connections.some((one) => one.number === 3 && one.session !== undefined) || undefined,
+    );
+    await client.subscribe([{ filter: 'u', qos: 1 }]);
+    for (const text of ['new 1', 'new 2', 'new 3']) broker.publish('u', text);
+    await handedOut(broker, client, 6);
+    expect(client.payloads.slice(3)).toEqual(['new 1', 'new 2', 'new 3']);
+    expect(client.dropped).toEqual([]);
+    expect([failed, running].map(({ state, orphaned }) => [state, orphaned])).toEqual([
+      ['failed', true],
+      ['running', true],
+    ]);
+    expect(client.start(failed)).toBe(true);
+    expect(client.fail(running)).toBe(true);
+    expect(running.state).toBe('failed');
+    client.acknowledge(failed);
+    for (const delivery of client.handedOut.slice(3)) client.acknowledge(delivery);
+    await broker.log.waitForReceived('puback', 3);
+    expect(client.stats).toMatchObject({ superseded: 3, staleAcknowledgements: 2 });
+    expect(broker.violations).toEqual([]);
+  });
+
   it('bindWithoutDup recognises it', async () => {
     const { broker, client } = await startPair({ bindWithoutDup: true }, { dupOnResend: false });
     broker.publish('t/a', 'x');
