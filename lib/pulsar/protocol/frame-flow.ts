@@ -60,6 +60,7 @@ export class FrameFlow<O extends SendOp> {
   linkDown(): void {
     for (const frame of this.writes) frame.writes -= 1;
     this.writes.length = 0;
+    this.pending.forgetDropped();
     this.batchDeadline = Infinity;
   }
 

@@ -148,7 +148,8 @@ export class FrameMaker<O extends SendOp> {
 
   private place(op: O, publishTime: number): void {
     const { container } = this;
-    if (container === undefined || op.alone) {
+    // More than one permit: it is larger than a chunk may be, whatever a batch may hold.
+    if (container === undefined || op.alone || op.permits > 1) {
       this.seal(publishTime);
       this.single(op, publishTime);
       return;
@@ -213,6 +214,7 @@ export class FrameMaker<O extends SendOp> {
       writes: 0,
       refusals: 0,
       doubtful: false,
+      dropped: false,
     });
   }
 

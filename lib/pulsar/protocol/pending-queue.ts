@@ -32,6 +32,20 @@ export class PendingQueue<O extends SendOp> {
     return undefined;
   }
 
+  /** The youngest frame with this id: of a message in chunks, the last one. */
+  findLast(sequenceId: number): SealedFrame<O> | undefined {
+    for (let index = this.frames.length - 1; index >= 0; index--) {
+      const frame = this.frames.at(index)!;
+      if (frame.sequenceId === sequenceId) return frame;
+    }
+    return undefined;
+  }
+
+  /** Of the link that is gone; on the next one every frame is answered again. */
+  forgetDropped(): void {
+    for (const frame of this.frames) frame.dropped = false;
+  }
+
   /** Frames after `frame` that are under way too. */
   hasAfter(frame: SealedFrame<O>): boolean {
     return this.frames.at(this.frames.length - 1) !== frame;

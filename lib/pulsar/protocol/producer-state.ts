@@ -14,6 +14,7 @@ import {
 } from './producer-events.js';
 import { ProducerLink, type RetryBackoff } from './producer-link.js';
 import { type ProducerPhase } from './producer-table.js';
+import { type Receipt, Receipts } from './receipts.js';
 import { OpState, type SealedFrame, type SendOp, type Settlement } from './send-op.js';
 import { BrokerError, failureKind, isBusy, serverErrorRule } from './server-errors.js';
 
@@ -44,6 +45,7 @@ export class ProducerState<O extends SendOp> {
   private readonly inbox: ProducerInput<O>[] = [];
   private readonly link: ProducerLink;
   private readonly flow: FrameFlow<O>;
+  private readonly receipts: Receipts<O>;
 
   // valid for one step
   private now = 0;
@@ -68,6 +70,7 @@ export class ProducerState<O extends SendOp> {
     this.link = new ProducerLink(config.backoff, this.actions);
     this.flow = new FrameFlow(config, codec, budget, waiter, (op, error) => this.outcomes.fail(op, error));
     this.outcomes = new Outcomes(config.topic, this.flow, this.actions);
+    this.receipts = new Receipts(this.flow.pending, this.outcomes);
   }
 
   get phase(): ProducerPhase {
@@ -272,28 +275,17 @@ export class ProducerState<O extends SendOp> {
     if (kind === 'failPending' && this.link.everUp) this.outcomes.failAll(error);
   }
 
-  private takeReceipt(receipt: {
-    readonly sequenceId: number;
-    readonly highestSequenceId: number;
-    readonly ledgerId: number;
-    readonly entryId: number;
-  }): void {
-    const frame = this.flow.pending.head;
-    if (!this.link.ready || frame === undefined || receipt.sequenceId < frame.sequenceId) {
-      this.lateReceipts += 1;
-      return;
+  private takeReceipt(receipt: Receipt): void {
+    const { head } = this.flow.pending;
+    switch (this.link.ready ? this.receipts.take(receipt) : 'late') {
+      case 'taken':
+        return this.link.receiptSeen();
+      case 'late':
+        this.lateReceipts += 1;
+        return;
+      case 'mismatch':
+        return this.restart('disconnect', receiptMismatch(this.config.topic, receipt, head!));
     }
-    const { sequenceId, highestSequenceId } = receipt;
-    if (
-      sequenceId > frame.sequenceId ||
-      (frame.batch && highestSequenceId > sequenceId && highestSequenceId !== frame.highestSequenceId)
-    ) {
-      return this.restart('disconnect', receiptMismatch(this.config.topic, receipt, frame));
-    }
-    this.link.receiptSeen();
-    this.flow.pending.shift();
-    if (receipt.ledgerId === -1 && receipt.entryId === -1) return this.outcomes.notStored(frame);
-    this.outcomes.stored(frame, receipt.ledgerId, receipt.entryId);
   }
 
   private takeSendError({ sequenceId, code, message }: SendRefusal): void {

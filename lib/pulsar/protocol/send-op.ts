@@ -76,6 +76,8 @@ export interface SealedFrame<O extends SendOp = SendOp> {
   refusals: number;
   /** The link was left because of a refusal, and it is not known whether this frame was refused too. */
   doubtful: boolean;
+  /** On this connection the broker has said already that deduplication dropped it; frames before it wait for theirs. */
+  dropped: boolean;
 }
 
 export interface ChunkPlace {

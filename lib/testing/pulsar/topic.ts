@@ -78,8 +78,12 @@ export class PulsarTopic {
     });
   }
 
-  /** True if deduplication drops this SEND: everything up to the highest id of that producer was stored before. */
+  /**
+   * True if deduplication drops this SEND: everything up to the highest id of that producer was stored before. The chunks of a
+   * message share an id: only the last one is ever dropped.
+   */
   isDuplicate(send: ReadSend): boolean {
+    if (!endsMessage(send)) return false;
     const last = this.lastSequenceIds.get(send.metadata['producerName'] as string);
     return last !== undefined && send.sequenceId <= last;
   }
@@ -88,7 +92,7 @@ export class PulsarTopic {
     const name = send.metadata['producerName'] as string;
     if (this.isDuplicate(send)) this.repeated++;
     const last = this.lastSequenceIds.get(name) ?? -1;
-    this.lastSequenceIds.set(name, Math.max(last, send.highestSequenceId));
+    if (endsMessage(send)) this.lastSequenceIds.set(name, Math.max(last, send.highestSequenceId));
     const { ledgerId } = this;
     const entryId = this.entryInLedger++;
     const messages = send.messages.map((message) => ({ ...message, ledgerId, entryId }));
@@ -120,6 +124,11 @@ export class PulsarTopic {
     this.ledgerId = this.nextLedger();
     this.entryInLedger = 0;
   }
+}
+
+/** False for a chunk that others of its message follow. */
+function endsMessage({ messages: [first] }: ReadSend): boolean {
+  return first?.chunk === undefined || first.chunk.id === first.chunk.count - 1;
 }
 
 /** `name` -> `persistent://public/default/name`, `t/n/x` -> `persistent://t/n/x`; a full name stays. */

@@ -222,8 +222,21 @@ export class World {
     if (link.ignores) return;
     const answer = refusal === undefined ? this.broker.receive(frame) : this.broker.refuse(frame, refusal);
     this.note(`broker ${refusal === undefined ? 'takes' : `refuses (${refusal})`} ${frame.sequenceIds.join()}`);
-    link.toClient.push(answer);
+    this.answer(link, answer);
     if (answer.kind === 'sendError') this.unseenRefusals += 1;
+  }
+
+  /** What deduplication drops is answered at once, ahead of what is being stored. */
+  private answer({ toClient }: Link, answer: BrokerAnswer): void {
+    let at = toClient.length;
+    if (answer.kind === 'receipt' && answer.entryId < 0 && this.random.chance(0.5)) {
+      for (; at > 0; at--) {
+        const before = toClient[at - 1];
+        if (before.kind !== 'receipt' || before.entryId < 0) break;
+      }
+      if (at < toClient.length) this.count('overtaking receipt');
+    }
+    toClient.splice(at, 0, answer);
   }
 
   private clientReads(limit: number): void {
