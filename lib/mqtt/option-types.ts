@@ -70,7 +70,7 @@ export interface MqttClientOptions {
 
   /** Seconds; 0 = off. Default 30. */
   keepAlive?: number;
-  /** Milliseconds without any byte after a PINGREQ until the link counts as dead. Default: half the keep alive, 1 to 10 s. */
+  /** Milliseconds after a PINGREQ without a packet, or the bytes of a large one, until the link counts as dead. Default: half the keep alive, 1 to 10 s. */
   pingTimeout?: number;
   /** Milliseconds for one connection attempt, CONNACK included. Default 10,000. */
   connectTimeout?: number;

@@ -252,10 +252,11 @@ export class Connection {
     const { state, reader, settings } = this;
     if (state.phase === 'closed') return;
     const now = settings.clock.now();
-    state.received(now);
+    state.received(now, chunk.length);
     reader.push(chunk);
     try {
       for (let command = reader.next(); command !== undefined; command = reader.next()) {
+        state.received(now);
         if (command.type === 'sendReceipt') {
           this.receipted = true;
           const producer = this.producers.get(command.producerId);

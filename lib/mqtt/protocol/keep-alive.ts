@@ -1,3 +1,6 @@
+/** So many bytes of an incomplete packet say that a large one is on its way. */
+const SIGN_OF_LIFE = 1024;
+
 /** When to ping, and when the silence has lasted too long. Times in ms. */
 export class KeepAlive {
   private interval = 0;
@@ -7,6 +10,8 @@ export class KeepAlive {
   /** When the unanswered PINGREQ went out. */
   private pingedAt: number | undefined = undefined;
   private paused = false;
+  /** Bytes since the last sign of life. */
+  private incomplete = 0;
 
   /**
    * @param seconds Keep Alive of this connection, the server's where it gave one; 0 = off
@@ -19,6 +24,7 @@ export class KeepAlive {
     this.lastSent = now;
     this.lastReceived = now;
     this.pingedAt = undefined;
+    this.incomplete = 0;
     this.paused = false;
   }
 
@@ -31,8 +37,14 @@ export class KeepAlive {
     this.lastSent = now;
   }
 
-  /** Any byte is a sign of life. */
-  received(now: number): void {
+  /**
+   * A whole packet came, or `bytes` of one that is not complete yet. A few bytes are no sign of life: where the length of
+   * a packet is wrong, all that comes may be PINGRESPs, and it would wait for its end for ever.
+   */
+  received(now: number, bytes = SIGN_OF_LIFE): void {
+    this.incomplete += bytes;
+    if (this.incomplete < SIGN_OF_LIFE) return;
+    this.incomplete = 0;
     this.lastReceived = now;
     this.pingedAt = undefined;
   }

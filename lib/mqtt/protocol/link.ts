@@ -107,7 +107,8 @@ export class Link {
   /** Bytes of the server. */
   receive(chunk: Buffer, now: number): void {
     if (this.reader === undefined || this.state === 'closing') return;
-    this.keepAlive.received(now);
+    // What we do not look at yet counts as it comes.
+    this.keepAlive.received(now, this.blocked ? undefined : chunk.length);
     this.reader.push(chunk);
     this.settle(now);
   }
@@ -136,6 +137,7 @@ export class Link {
   }
 
   private handle(packet: ServerPacket, now: number): void {
+    this.keepAlive.received(now);
     switch (packet.type) {
       case 'connack':
         return this.connected(packet, now);

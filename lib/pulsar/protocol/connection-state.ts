@@ -61,6 +61,8 @@ export class ConnectionState<T> {
   private lastReceivedAt = 0;
   private pingDeadline = Infinity;
   private pinged = false;
+  /** Bytes since the last sign of life. */
+  private incomplete = 0;
 
   constructor(
     private readonly config: ConnectionCoreConfig,
@@ -103,8 +105,14 @@ export class ConnectionState<T> {
     else this.fail(error);
   }
 
-  /** Bytes came: the peer lives. */
-  received(now: number): void {
+  /**
+   * A whole command came, or `bytes` of one that is not complete yet. A few bytes are no sign of life: where the length of
+   * a frame is wrong, all that comes are the answers to our PINGs, and it would wait for its end for ever.
+   */
+  received(now: number, bytes = SIGN_OF_LIFE): void {
+    this.incomplete += bytes;
+    if (this.incomplete < SIGN_OF_LIFE) return;
+    this.incomplete = 0;
     this.lastReceivedAt = now;
     if (!this.pinged) return;
     this.pinged = false;
@@ -248,3 +256,5 @@ export class ConnectionState<T> {
 
 /** In an ERROR: it belongs to no request (2^64-1 on the wire). */
 const NO_REQUEST = -1;
+/** So many bytes of an incomplete command say that a large one is on its way. */
+const SIGN_OF_LIFE = 1024;

@@ -44,7 +44,21 @@ describe('ConnectionState', () => {
     expect(state.nextDeadline()).toBe(Infinity);
   });
 
-  it('counts every byte that comes as a sign of life', () => {
+  it('takes a few bytes of a command that does not end for no sign of life', () => {
+    const state = ready();
+    for (let now = 10; now <= 190; now += 10) state.received(now, 14);
+    expect(run(state, 0, 1000)).toEqual(['100 ping', '200 pulsar://broker:6650: no sign of life for 200 ms']);
+  });
+
+  it('takes a large command that comes slowly for one', () => {
+    const state = ready();
+    for (let now = 1; now <= 400; now += 1) {
+      state.received(now, 20);
+      expect(run(state, now, now)).toEqual([]);
+    }
+  });
+
+  it('counts every command that comes as a sign of life', () => {
     const state = ready();
     expect(run(state, 0, 100)).toEqual(['100 ping']);
     state.received(150);
@@ -136,6 +150,17 @@ describe('keep alive on the wire', () => {
     await Promise.all(['a', 'b', 'c'].map((value) => producer.send(text(value))));
     expect(broker.topic('unit').texts).toEqual(['before', 'a', 'b', 'c']);
     expect(causes[0]).toMatch(/no sign of life for \d+ ms/);
+    expect(broker.allConnections.length).toBeGreaterThan(1);
+  });
+
+  it('does not wait for ever for the end of a frame whose length is wrong', async () => {
+    const broker = await world.broker();
+    const client = world.client(broker, { keepAlive: 50 });
+    const producer = await client.createProducer({ topic: 'unit', batching: false });
+    // A frame of 1 MiB that never ends: every receipt and every PONG is taken for a part of it.
+    broker.connections[0].sendRaw(Buffer.from([0x00, 0x10, 0x00, 0x00]));
+    await Promise.all(['a', 'b', 'c'].map((value) => producer.send(text(value))));
+    expect(new Set(broker.topic('unit').texts)).toEqual(new Set(['a', 'b', 'c']));
     expect(broker.allConnections.length).toBeGreaterThan(1);
   });
 });

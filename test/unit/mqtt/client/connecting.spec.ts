@@ -228,6 +228,13 @@ describe('keep alive', () => {
     expect(client.status.lastError).toMatchObject({ code: 'ERR_CONNECTION' });
   });
 
+  it('does not wait for ever for the end of a packet whose length is wrong', async () => {
+    const { broker } = await startPair({ keepAlive: 1, pingTimeout: 200 });
+    // A PUBLISH of 1 MiB that never ends: every PINGRESP is taken for a part of it.
+    broker.connection!.sendRaw(Buffer.from([0x30, 0x80, 0x80, 0x40]));
+    await broker.log.waitForReceived('connect', 2);
+  });
+
   it('the server decides its length', async () => {
     const broker = await startBroker({ limits: { serverKeepAlive: 1 } });
     await newClient(broker, { keepAlive: 60 }).connect();

@@ -105,7 +105,19 @@ describe('KeepAlive', () => {
     expect(keepAlive.check(16_000)).toBe('dead');
   });
 
-  it('any byte is a sign of life', () => {
+  it('a few bytes of a packet that does not end are no sign of life, a large one that comes slowly is', () => {
+    const keepAlive = new KeepAlive();
+    keepAlive.start(10, 2000, 0);
+    expect(keepAlive.check(9000)).toBe('ping');
+    keepAlive.received(9500, 2);
+    expect(keepAlive.check(11_000)).toBe('dead');
+    keepAlive.start(10, 2000, 0);
+    expect(keepAlive.check(9000)).toBe('ping');
+    for (let now = 9001; now <= 9200; now += 1) keepAlive.received(now, 20);
+    expect(keepAlive.check(11_000)).toBeUndefined();
+  });
+
+  it('any packet is a sign of life', () => {
     const keepAlive = new KeepAlive();
     keepAlive.start(10, 2000, 0);
     expect(keepAlive.check(9000)).toBe('ping');
