@@ -268,3 +268,28 @@ it('sharedGroup subscribes every filter in the group, but those that say otherwi
   expect(seen).toEqual(['a']);
   await close();
 });
+
+it('a strategy that no handler is meant for says so', async () => {
+  @Controller()
+  class Elsewhere {
+    @MqttEvent('t', { server: 'plnt' })
+    t(): void {}
+  }
+  const { logged, close } = await startApp([Elsewhere], { broker, strategy: { name: 'plant' } });
+  expect(logged).toEqual([expect.stringContaining("No controller has a handler for the strategy 'plant'")]);
+  await close();
+});
+
+it('waitUntil() of nothing to wait for fails the handler, and holds nothing', async () => {
+  @Controller()
+  class Handlers {
+    @MqttEvent('t')
+    t(@Ctx() context: MqttMessageContext): void {
+      expect(() => context.waitUntil(undefined as never)).toThrow(/waitUntil\(\).*a value of type undefined/);
+    }
+  }
+  const { close } = await startApp([Handlers], { broker });
+  broker.publish('t', 'x', { qos: 1 });
+  await broker.log.waitForReceived('puback');
+  await close();
+});
