@@ -214,6 +214,7 @@ export class PulsarClientProxy extends ClientProxy implements HealthSource, Carr
 
   private async createProducer(topic: string): Promise<PulsarProducer> {
     const producer = await this.client.createProducer({ ...this.producerOptions(topic), topic });
+    producer.on('terminated', ({ cause }) => this.pool.ended(topic, producer, cause));
     producer.on('encryptionFailed', ({ cause, inTheClear }) => {
       if (inTheClear) this.logger.error(`Messages to ${topic} go out without encryption: ${cause.message}`);
       else this.logger.warn(`The old encryption keys of ${topic} stay in use: ${cause.message}`);

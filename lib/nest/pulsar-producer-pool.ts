@@ -74,6 +74,19 @@ export class ProducerPool {
     lane.queue.add(queued);
   }
 
+  /**
+   * The broker has ended the topic's producer for good, a schema or a right was taken away, say. What it has fails by itself;
+   * a later emit makes another one, when the refusal is no longer fresh.
+   */
+  ended(topic: string, producer: PooledProducer, cause: TransportError): void {
+    const lane = this.lanes.get(topic);
+    // Fenced means that another process has the topic now: taking it back would be a fight without an end.
+    if (lane?.producer !== producer || this.closed || cause.code === 'ERR_FENCED') return;
+    this.idle.remove(lane);
+    this.refuse(topic, cause);
+    this.leave(lane, producer);
+  }
+
   /** Waits for every emit up to `timeoutMs`, closes the producers and fails what is left. Takes nothing in any more. */
   async close(timeoutMs: number): Promise<void> {
     this.closed = true;
@@ -179,9 +192,12 @@ export class ProducerPool {
   }
 
   private evict(lane: Lane): void {
-    const producer = lane.producer!;
-    lane.producer = undefined;
     this.evicted += 1;
+    this.leave(lane, lane.producer!);
+  }
+
+  private leave(lane: Lane, producer: PooledProducer): void {
+    lane.producer = undefined;
     this.closing += 1;
     const gone = (): void => {
       this.closing -= 1;

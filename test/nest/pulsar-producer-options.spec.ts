@@ -117,6 +117,27 @@ describe('producer options through PulsarClientProxy', () => {
     ]);
   });
 
+  it('a topic that no longer accepts the schema can be used again once it does', async () => {
+    let compatible = true;
+    broker.options.schemaCompatible = () => compatible;
+    proxy({ producer: { schema: stringSchema() } });
+    await lastValueFrom(client.emit('t', 'first'));
+    compatible = false;
+    broker.topic(TOPIC).schemas.length = 0;
+    broker.connection!.cut();
+    await until(() => broker.log.entries.filter(({ type }) => type === 'producer').length === 2);
+    await expect(lastValueFrom(client.emit('t', 'refused'))).rejects.toMatchObject({ code: 'ERR_SCHEMA' });
+    compatible = true;
+    let stored = false;
+    for (let tries = 0; !stored && tries < 500; tries++) {
+      stored = await lastValueFrom(client.emit('t', 'second')).then(
+        () => true,
+        () => new Promise<boolean>((resolve) => setTimeout(resolve, 10, false)),
+      );
+    }
+    expect(broker.topic(TOPIC).texts).toEqual(['first', 'second']);
+  });
+
   it('what goes out without encryption, as was asked for, is said in the log', async () => {
     const keyReader = { getPublicKey: () => Promise.reject(new Error('the vault is closed')) };
     proxy({ producer: { encryption: { keys: ['k'], keyReader, failureAction: 'send' } } });

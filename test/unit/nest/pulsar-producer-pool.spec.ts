@@ -218,6 +218,64 @@ describe('ProducerPool', () => {
     expect(emission.state).toBe('stored');
   });
 
+  it.each([
+    ['not at once', 10_000],
+    ['but later', 0.001],
+  ])('makes another producer where the broker has ended the one there was, %s', async (_when, initial) => {
+    const bench = new Bench({ refusalBackoff: { initial, max: initial, factor: 1 } });
+    const cause = new TransportError('ERR_AUTHORIZATION', 'the right was taken away');
+    const first = bench.emit('t', '1');
+    await turn();
+    const [old] = bench.made;
+    bench.pool.ended('t', old as unknown as PooledProducer, cause);
+    old.submitted[0].done(cause);
+    await expect(first.outcome()).rejects.toBe(cause);
+    expect(old.closed).toBe(true);
+    await turn();
+    expect([bench.asked, bench.pool.producers, bench.pool.pending]).toEqual([['t'], 0, 0]);
+    if (initial > 1) {
+      expect(() => bench.emit('t', '2')).toThrow(cause);
+      return;
+    }
+    bench.emit('t', '2');
+    await turn();
+    expect(bench.made.map(({ payloads }) => payloads)).toEqual([['1'], ['2']]);
+    expect([bench.pool.producers, bench.pool.evicted]).toEqual([1, 0]);
+  });
+
+  it('what is emitted while the ended one is still closing goes to the next, in order', async () => {
+    const bench = new Bench();
+    bench.slowClose = true;
+    bench.emit('t', '1');
+    await turn();
+    const [old] = bench.made;
+    bench.pool.ended('t', old as unknown as PooledProducer, new TransportError('ERR_SCHEMA', 'not any more'));
+    bench.emit('t', '2');
+    bench.emit('t', '3');
+    await turn();
+    expect(bench.made).toHaveLength(1);
+    old.finishClose();
+    await turn();
+    expect(bench.live.get('t')!.payloads).toEqual(['2', '3']);
+  });
+
+  it('does not take back a topic from whoever fenced it, and ignores the end of a producer that is gone', async () => {
+    const bench = new Bench();
+    bench.emit('t', '1');
+    await turn();
+    const [only] = bench.made;
+    bench.pool.ended('t', only as unknown as PooledProducer, new TransportError('ERR_FENCED', 'fenced'));
+    bench.pool.ended(
+      't',
+      new FakeProducer('t') as unknown as PooledProducer,
+      new TransportError('ERR_SCHEMA', 'other'),
+    );
+    bench.pool.ended('u', only as unknown as PooledProducer, new TransportError('ERR_SCHEMA', 'other'));
+    bench.emit('t', '2');
+    await turn();
+    expect([bench.made.length, only.closed, only.payloads]).toEqual([1, false, ['1', '2']]);
+  });
+
   it('takes back what waits, and what the producer gives back', async () => {
     const bench = new Bench();
     bench.gates = [];
