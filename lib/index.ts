@@ -33,6 +33,8 @@ export {
   type Credentials,
   type DeliveryState,
   type EnhancedAuthentication,
+  LevelSessionStore,
+  type LevelSessionStoreOptions,
   matchParameters,
   MqttClient,
   type MqttClientEvents,

@@ -10,6 +10,8 @@ export interface SeenPacket {
 /** A proxy before a broker that keeps every packet, decoded with mqtt-packet, and can cut and stall the link. */
 export class WireLog {
   readonly packets: SeenPacket[] = [];
+  /** Sees every packet before the other side has it. */
+  onPacket: ((seen: SeenPacket) => void) | undefined = undefined;
   /** Bytes that mqtt-packet could not read. */
   malformed = 0;
 
@@ -67,7 +69,9 @@ export class WireLog {
       decoder.on('error', () => this.malformed++);
       decoder.on('packet', (packet) => {
         if (packet.cmd === 'connect') fromServer = open('server', packet.protocolVersion ?? 4);
-        this.packets.push({ connection, from, packet });
+        const seen = { connection, from, packet };
+        this.packets.push(seen);
+        this.onPacket?.(seen);
       });
       return decoder;
     };
