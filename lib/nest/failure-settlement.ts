@@ -16,6 +16,7 @@ import {
 } from './failure-policy.js';
 import { type HandlerRun } from './handler-run.js';
 import { type DeadLetterOptions } from './mqtt-server-options.js';
+import { loggedByNest } from './nest-log.js';
 import { isPromiseLike } from './promise-like.js';
 import { type HoldReason } from './redelivery.js';
 import { type TaskHost } from './task-host.js';
@@ -73,7 +74,7 @@ export class FailureSettlement {
   private decide(run: HandlerRun, failure: Failure): ResolvedDecision | Promise<ResolvedDecision> {
     const policy = run.entry.options.failure;
     const random = this.host.clock.random();
-    this.report(failure);
+    this.report(run, failure);
     if (run.directive !== undefined) return run.directive;
     if (policy.decide === undefined) return decideByTable(policy, failure, random);
     const complete = (given: unknown): ResolvedDecision => fullForm(checkedDecision(given), policy, failure, random);
@@ -222,10 +223,12 @@ export class FailureSettlement {
     host.settle(task, 'deadLettered');
   }
 
-  private report(failure: Failure): void {
-    const { handler, topic, attempt, run, kind } = failure;
+  /** The error itself is said once: by Nest, with its stack, or here. */
+  private report({ filtered }: HandlerRun, failure: Failure): void {
+    const { handler, topic, attempt, run, kind, error } = failure;
+    const what = kind === 'handler' && loggedByNest(filtered, error) ? '' : `: ${text(error)}`;
     this.host.logger.error(
-      `${handler} failed (${kind}) for a message on '${topic}', attempt ${attempt}, run ${run}: ${text(failure.error)}`,
+      `${handler} failed (${kind}) for a message on '${topic}', attempt ${attempt}, run ${run}${what}`,
     );
   }
 }
