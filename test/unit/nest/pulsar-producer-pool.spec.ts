@@ -227,7 +227,7 @@ describe('ProducerPool', () => {
     const first = bench.emit('t', '1');
     await turn();
     const [old] = bench.made;
-    bench.pool.ended('t', old as unknown as PooledProducer, cause);
+    bench.pool.ended('t', old, cause);
     old.submitted[0].done(cause);
     await expect(first.outcome()).rejects.toBe(cause);
     expect(old.closed).toBe(true);
@@ -249,7 +249,7 @@ describe('ProducerPool', () => {
     bench.emit('t', '1');
     await turn();
     const [old] = bench.made;
-    bench.pool.ended('t', old as unknown as PooledProducer, new TransportError('ERR_SCHEMA', 'not any more'));
+    bench.pool.ended('t', old, new TransportError('ERR_SCHEMA', 'not any more'));
     bench.emit('t', '2');
     bench.emit('t', '3');
     await turn();
@@ -264,13 +264,9 @@ describe('ProducerPool', () => {
     bench.emit('t', '1');
     await turn();
     const [only] = bench.made;
-    bench.pool.ended('t', only as unknown as PooledProducer, new TransportError('ERR_FENCED', 'fenced'));
-    bench.pool.ended(
-      't',
-      new FakeProducer('t') as unknown as PooledProducer,
-      new TransportError('ERR_SCHEMA', 'other'),
-    );
-    bench.pool.ended('u', only as unknown as PooledProducer, new TransportError('ERR_SCHEMA', 'other'));
+    bench.pool.ended('t', only, new TransportError('ERR_FENCED', 'fenced'));
+    bench.pool.ended('t', new FakeProducer('t'), new TransportError('ERR_SCHEMA', 'other'));
+    bench.pool.ended('u', only, new TransportError('ERR_SCHEMA', 'other'));
     bench.emit('t', '2');
     await turn();
     expect([bench.made.length, only.closed, only.payloads]).toEqual([1, false, ['1', '2']]);
