@@ -86,9 +86,9 @@ export interface ProducerOptions<T = unknown> {
    * ERR_SCHEMA. Default: bytes.
    */
   readonly schema?: Schema<T>;
-  /** Splits messages larger than the broker accepts; not together with batching of those. Default false. */
+  /** Splits messages larger than `maxChunkBytes` into entries of their own; smaller ones are batched. Default false. */
   readonly chunking?: boolean;
-  /** Bytes of one chunk; at most the broker's limit, which is the default. What fits into a batch is not split. */
+  /** Bytes of one chunk with its metadata; at most the broker's limit, which is the default. */
   readonly maxChunkBytes?: number;
   /** The id before the first one, for topics with deduplication; the broker's is taken over if it is larger. Default -1. */
   readonly initialSequenceId?: number;
