@@ -10,7 +10,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { type ClusterBroker, PulsarCluster, repositoryRoot } from '../brokers/index.js';
 import { checkSabotage } from '../crash/sabotage-names.js';
-import { readTopic, seededRandom, type StoredMessage } from '../wire/index.js';
+import { CrossReader } from '../cross/reader.js';
+import { idOf, readTopic, seededRandom, type StoredMessage } from '../wire/index.js';
 import { type SenderConfig, type SenderReport, type SenderRequest } from './sender-messages.js';
 import { verdict } from './verdict.js';
 
@@ -69,14 +70,38 @@ async function run(): Promise<boolean> {
     const stored: StoredMessage[][] = [];
     for (const topic of TOPICS) stored.push(await readTopic(cluster.brokers[0].url, topic));
     say('everything is read back');
-    return verdict(outcome, probed.resolved, stored, {
+    const confirmed = await confirm(cluster.url, stored);
+    say('and once more by the Go client');
+    const passed = verdict(outcome, probed.resolved, stored, {
       ...faults,
       seconds,
       evidence: manager === 'extensible' ? 'assigned' : 'redirects',
     });
+    return passed && confirmed;
   } finally {
     await sender.kill();
     await cluster.kill();
+  }
+}
+
+/** The reader that the verdict is based on knows the protocol only from us: Pulsar's own client must see the same. */
+async function confirm(url: string, stored: readonly (readonly StoredMessage[])[]): Promise<boolean> {
+  const reader = await CrossReader.go(url);
+  try {
+    for (const [index, topic] of TOPICS.entries()) {
+      const seen = await reader.read({ topic, count: stored[index].length });
+      const ids = seen.map(({ payload }) => idOf(Buffer.from(payload ?? '', 'base64')));
+      const differs = stored[index].findIndex(({ payload }, at) => idOf(payload) !== ids[at]);
+      if (differs < 0) continue;
+      console.log(`VIOLATION the Go client reads another message at ${differs} of ${topic}`);
+      return false;
+    }
+    return true;
+  } catch (error) {
+    console.log(`VIOLATION ${(error as Error).message}`);
+    return false;
+  } finally {
+    await reader.close();
   }
 }
 
