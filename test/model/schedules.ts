@@ -2,17 +2,22 @@
 interface Schedule {
   /** What happened, newest last. */
   readonly log: readonly string[];
-  step(): void;
+  step(): void | Promise<void>;
   /** Lets everything come to its end, and checks what must hold then. */
-  finish(): void;
+  finish(): void | Promise<void>;
 }
 
 interface Settings<S extends Schedule> {
-  /** Begins the names of the variables: `<name>_MODEL_SEED=n` plays one seed again, `_RUNS=n` sets how many are played, `_FIRST=n` where they begin, `_LOG=n` how much of the end of a failed one is shown. */
+  /**
+   * Begins the names of the variables: `<name>_MODEL_SEED=n` plays one seed again, `_LOG=n` shows more of the end of one
+   * that failed, `_RUNS=n` sets how many are played, `_FIRST=n` where they begin.
+   */
   readonly name: string;
   readonly steps: number;
   readonly runs: number;
-  readonly start: (seed: number) => S;
+  /** How many seeds must be enough to notice a planted defect. */
+  readonly runsWithDefect: number;
+  readonly start: (seed: number) => S | Promise<S>;
   /** How often a finished schedule saw what: a run in which nothing happens would hold everything. */
   readonly seen: (world: S) => Iterable<readonly [what: string, count: number]>;
 }
@@ -35,30 +40,35 @@ export class Schedules<S extends Schedule> {
   }
 
   /** Plays them all; what was seen, added up. */
-  playAll(): Map<string, number> {
+  async playAll(): Promise<Map<string, number>> {
     const seen = new Map<string, number>();
     for (let seed = this.first; seed < this.first + this.runs; seed++) {
-      for (const [what, count] of this.settings.seen(this.play(seed))) seen.set(what, (seen.get(what) ?? 0) + count);
+      const world = await this.play(seed);
+      for (const [what, count] of this.settings.seen(world)) seen.set(what, (seen.get(what) ?? 0) + count);
     }
     return seen;
   }
 
   /** Plays seeds from 1 with a planted defect, until one breaks. */
-  playUntilBroken(plant: () => () => void): void {
+  async playWithDefect(plant: () => () => void): Promise<void> {
     const restore = plant();
     try {
-      for (let seed = 1; seed <= 1500; seed++) this.play(seed);
+      for (let seed = 1; seed <= this.settings.runsWithDefect; seed++) await this.play(seed);
     } finally {
       restore();
     }
   }
 
-  private play(seed: number): S {
+  private async play(seed: number): Promise<S> {
     let world: S | undefined;
     try {
-      world = this.settings.start(seed);
-      for (let i = 0; i < this.settings.steps; i++) world.step();
-      world.finish();
+      world = await this.settings.start(seed);
+      for (let i = 0; i < this.settings.steps; i++) {
+        // Awaiting every step of a core, which has no promises, would only cost time.
+        const step = world.step();
+        if (step !== undefined) await step;
+      }
+      await world.finish();
       return world;
     } catch (error) {
       const tail = world?.log.slice(-Number(this.variable('LOG') ?? 40)).join('\n') ?? '';
