@@ -46,11 +46,11 @@ export interface FrameSink<O extends SendOp> {
  */
 export class FrameMaker<O extends SendOp> {
   /** Valid from the first link on; see `linkUp`. */
-  private producerName = '';
+  producerName = '';
   private schemaVersion: Uint8Array | undefined = undefined;
   private maxMessageSize = 0;
   /** The last id the broker knew at the last link-up. */
-  private brokerLast = -1;
+  brokerLast = -1;
   /** Own ids are larger than this. */
   private ownFloor = -1;
   private lastSequenceId: number;

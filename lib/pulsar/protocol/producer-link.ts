@@ -21,6 +21,8 @@ export class ProducerLink {
   everUp = false;
   lastError: TransportError | undefined = undefined;
   connects = 0;
+  /** When the last link that was up went. */
+  lostAt = -Infinity;
 
   // valid for one link
   private upAt = 0;
@@ -93,6 +95,7 @@ export class ProducerLink {
     const delay = Math.max(initial / 10, bound * random);
     this.attempt += 1;
     this.dialAt = now + delay;
+    if (wasReady) this.lostAt = now;
     if (wasReady) this.actions.push({ kind: 'disconnected', error });
     this.actions.push({ kind: 'reconnecting', attempt: this.attempt, delay, error });
   }

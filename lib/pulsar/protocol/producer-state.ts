@@ -16,7 +16,7 @@ import { ProducerLink, type RetryBackoff } from './producer-link.js';
 import { type ProducerPhase } from './producer-table.js';
 import { type Receipt, Receipts } from './receipts.js';
 import { OpState, type SealedFrame, type SendOp, type Settlement } from './send-op.js';
-import { BrokerError, failureKind, isBusy, serverErrorRule } from './server-errors.js';
+import { BrokerError, failureKind, isBusy, isFencedBy, serverErrorRule } from './server-errors.js';
 
 type SendRefusal = Extract<LinkEvent, { readonly kind: 'sendError' }>;
 
@@ -266,13 +266,19 @@ export class ProducerState<O extends SendOp> {
   }
 
   private takeFailure(error: TransportError): void {
-    const kind = failureKind(error);
+    const kind = this.isGhost(error) ? 'retry' : failureKind(error);
     if (kind === 'terminal') return this.terminate(error);
     if (this.config.exclusive === true && !this.link.everUp && isBusy(error)) {
       return this.terminate(occupied(this.config.topic, error));
     }
     this.down('failed', error);
     if (kind === 'failPending' && this.link.everUp) this.outcomes.failAll(error);
+  }
+
+  /** Our own last link is what keeps us out; it will be missed within the broker's keep alive. */
+  private isGhost(error: TransportError): boolean {
+    const { link, flow, now } = this;
+    return link.everUp && now - link.lostAt < GHOST_TIME && isFencedBy(error, flow.maker.producerName);
   }
 
   private takeReceipt(receipt: Receipt): void {
@@ -382,3 +388,6 @@ export class ProducerState<O extends SendOp> {
     }
   }
 }
+
+/** Milliseconds; a broker misses a connection after twice its keep alive, which is 30 s by default. */
+const GHOST_TIME = 90_000;

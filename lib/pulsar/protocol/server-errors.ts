@@ -52,6 +52,7 @@ export const AUTHENTICATION_ERROR = 3;
 
 /** The code of PRODUCER refusals that mean "somebody else has it". */
 export const PRODUCER_BUSY = 16;
+const PRODUCER_FENCED = 25;
 
 /** An unknown code, of a newer broker, is retried. */
 export function serverErrorRule(code: number): ServerErrorRule {
@@ -75,6 +76,15 @@ export class BrokerError extends TransportError {
 /** The name, or the topic, is somebody else's for now; or the broker has not noticed yet that our last link is gone. */
 export function isBusy(error: TransportError): boolean {
   return error instanceof BrokerError && error.serverError === PRODUCER_BUSY;
+}
+
+/** The exclusive producer in our way has our own name: it may be our last link, which the broker has not missed yet. */
+export function isFencedBy(error: TransportError, name: string): boolean {
+  return (
+    error instanceof BrokerError &&
+    error.serverError === PRODUCER_FENCED &&
+    error.message.endsWith(`existing exclusive producer: ${name}`)
+  );
 }
 
 /** How a failed try to open a producer is to be taken. */

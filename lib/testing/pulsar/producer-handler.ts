@@ -34,6 +34,7 @@ export class ProducerHandler {
     if (!isServed(this.host, connection, requestId, command.topic)) return;
     try {
       const producer = this.create(command, connection);
+      this.refuseIfTaken(producer);
       await this.replaceNamesake(producer);
       if (!connection.open) return;
       this.enter(producer);
@@ -106,6 +107,13 @@ export class ProducerHandler {
     };
   }
 
+  /** Exclusive is refused before anybody asks whether who is there still lives, were it the same producer before. */
+  private refuseIfTaken({ topic, connection, command }: ProducerHandle): void {
+    const holder = topic.exclusive;
+    if (command.producerAccessMode !== AccessMode.Exclusive || holder === undefined) return;
+    if (holder.connection !== connection) throw taken(holder);
+  }
+
   /**
    * A producer of the same name: its successor is the same id on the same connection with a higher epoch; from another
    * connection the old one has to prove that it lives.
@@ -136,7 +144,7 @@ export class ProducerHandler {
     if (mode === AccessMode.Shared) {
       if (occupied) throw new Refused('ProducerBusy', 'Topic has an existing exclusive producer');
     } else if (mode === AccessMode.Exclusive) {
-      if (occupied) throw new Refused('ProducerFenced', 'Topic has an existing exclusive producer');
+      if (occupied) throw taken(topic.exclusive);
       if (topic.producers.size > 0) throw new Refused('ProducerFenced', 'Topic has existing shared producers');
       if (moved) throw new Refused('ProducerFenced', `Topic epoch has already moved. Current epoch: ${topic.epoch}`);
       this.own(producer);
@@ -196,4 +204,8 @@ export class ProducerHandler {
       ...(producer.topicEpoch !== undefined && { topicEpoch: producer.topicEpoch }),
     });
   }
+}
+
+function taken(holder: ProducerHandle | undefined): Refused {
+  return new Refused('ProducerFenced', `Topic has an existing exclusive producer: ${holder?.name ?? 'null'}`);
 }

@@ -65,6 +65,33 @@ describe('access modes', () => {
     expect(epochs).toEqual([...new Set(epochs)].sort((a, b) => a - b));
   });
 
+  it('exclusive: is not fenced by its own half-open link, which the broker takes for a living producer', async () => {
+    const broker = await world.broker({ keepAliveInterval: 150 });
+    const client = world.client(broker, { keepAlive: 50 });
+    const producer = await client.createProducer({ topic: 'unit', accessMode: 'exclusive', batching: false });
+    const ends: unknown[] = [];
+    producer.on('terminated', (event) => ends.push(event));
+    await producer.send(text('before'));
+    broker.stall({ reads: true });
+    await producer.send(text('during'));
+    expect(broker.topic('unit').texts).toEqual(['before', 'during']);
+    // It had been refused: at least one try in vain.
+    expect(broker.log.entries.filter(({ direction, type }) => direction === 'out' && type === 'error')).not.toEqual([]);
+    expect(producer.stats.connects).toBe(2);
+    expect(ends).toEqual([]);
+  });
+
+  it('exclusive: is fenced at once by another name that came while it was away', async () => {
+    const broker = await world.broker();
+    const options = { topic: 'unit', accessMode: 'exclusive', batching: false } as const;
+    const producer = await world.client(broker).createProducer({ ...options, name: 'mine' });
+    broker.failNext('producer', 'ProducerFenced', 'Topic has an existing exclusive producer: yours');
+    broker.cut();
+    await broker.waitFor(() => producer.state === 'terminated');
+    await expect(producer.send(text('late'))).rejects.toMatchObject({ code: 'ERR_FENCED' });
+    expect(received(broker, 'producer')).toBe(2);
+  });
+
   it('recovers from a half-open link: the broker lets the new one in once the old one is known to be dead', async () => {
     const broker = await world.broker({ livenessTimeout: 150 });
     const client = world.client(broker, { keepAlive: 50 });
