@@ -70,6 +70,33 @@ describe('producer queue full', () => {
     expect(client.memory.used).toBe(0);
   });
 
+  it('gives memory in the order of asking: a large message is not starved by small ones of another producer', async () => {
+    const broker = await world.broker();
+    const client = world.client(broker, { memoryLimit: 10_000 });
+    const one = await client.createProducer({ topic: 'unit-one', batching: false });
+    const two = await client.createProducer({ topic: 'unit-two', batching: false });
+    broker.holdReceipts();
+    const order: string[] = [];
+    const send = (producer: typeof one, name: string, bytes: number): Promise<unknown> =>
+      producer.send({ payload: Buffer.alloc(bytes) }).then(() => order.push(name));
+    const sends = [send(one, 'first', 6000)];
+    await broker.waitFor(() => received(broker, 'send') === 1);
+    sends.push(send(two, 'large', 9000));
+    await new Promise((resolve) => setImmediate(resolve));
+    // There would be room for these.
+    sends.push(...[1, 2, 3].map((n) => send(one, `small ${n}`, 900)));
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(received(broker, 'send')).toBe(1);
+    expect([one.stats.waitingMessages, two.stats.waitingMessages]).toEqual([3, 1]);
+    broker.releaseReceipts({ count: 1 });
+    await broker.waitFor(() => received(broker, 'send') === 2);
+    expect(client.memory.used).toBeGreaterThan(9000);
+    broker.releaseReceipts();
+    await Promise.all(sends);
+    expect(order).toEqual(['first', 'large', 'small 1', 'small 2', 'small 3']);
+    expect(client.memory.used).toBe(0);
+  });
+
   it('fails with ERR_QUEUE_FULL where that is asked for', async () => {
     const broker = await world.broker();
     const producer = await world
