@@ -55,6 +55,15 @@ describe('refused credentials', () => {
     expect(asked.at(-1)).toBe(false);
   });
 
+  it('gives up after createTimeout with the last refusal, which may be cured later', async () => {
+    const broker = await world.broker({ authenticate: () => false });
+    const client = world.client(broker, { auth: tokenAuth(() => 'never good'), createTimeout: 150 });
+    const error = await client.createProducer({ topic: 'unit' }).catch((reason: Error) => reason);
+    expect(error).toMatchObject({ code: 'ERR_AUTHENTICATION', retriable: true });
+    expect((error as Error).message).not.toContain('never good');
+    expect(received(broker, 'connect')).toBeGreaterThan(1);
+  });
+
   it('keeps what is pending while a function gives refused tokens, and sends it with the first good one', async () => {
     const broker = await world.broker({ authenticate: accepting('good') });
     let token = 'good';
