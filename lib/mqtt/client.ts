@@ -59,8 +59,8 @@ export class MqttClient {
   /** @throws OptionsError before anything connects */
   constructor(options: MqttClientOptions) {
     this.options = parseMqttClientOptions(options);
-    const { clock, clientId, ephemeral } = this.options;
-    const ownId = clientId === '' && ephemeral && options.clientId === undefined;
+    const { clock, clientId, session } = this.options;
+    const ownId = clientId === '' && session.ephemeral && options.clientId === undefined;
     this.session = new MqttSession(sessionConfig(this.options, ownId ? randomClientId(clock) : clientId));
     this.monitor = new ClientMonitor(this.session, this.options.clock);
     this.driver = new SessionDriver(
@@ -244,7 +244,7 @@ export class MqttClient {
 
   private async closeOnce(options: CloseOptions): Promise<void> {
     const { clock, store } = this.options;
-    const timeout = options.timeout ?? this.options.closeTimeout;
+    const timeout = options.timeout ?? this.options.session.closeTimeout;
     const ended = new Promise<void>((resolve) => (this.onEnded = resolve));
     const leave = (): void => {
       this.whenPublished = undefined;
@@ -286,7 +286,7 @@ export class MqttClient {
 
   /** What the broker counts against our Receive Maximum. */
   get window(): { readonly used: number; readonly size: number } {
-    return { used: this.session.windowUsed, size: this.options.receiveMaximum };
+    return { used: this.session.windowUsed, size: this.options.session.receiveMaximum };
   }
 
   oldestUnacknowledged(): { readonly delivery: MqttDelivery; readonly ageMs: number } | undefined {

@@ -4,6 +4,7 @@ import { type Endpoint } from '../net/dial.js';
 import { type TlsOptions } from '../net/tls.js';
 import { type Dialer } from '../net/transport.js';
 import { type Properties, type ProtocolVersion, type Qos, type UserProperty } from './codec/packets.js';
+import { type SessionSettings } from './protocol/config.js';
 import { type SessionStore } from './session-store.js';
 
 /** Options of {@link MqttClient}; every field may be left out unless a comment says otherwise. */
@@ -161,36 +162,13 @@ export interface ResolvedMqttClientOptions {
   readonly websocket: WebSocketOptions;
   readonly dialer: ((endpoint: Endpoint) => Dialer) | undefined;
   readonly clock: Clock;
-  readonly sessionExpiry: number;
-  readonly cleanStart: boolean;
-  readonly ephemeral: boolean;
+  readonly session: SessionSettings;
   readonly store: SessionStore | undefined;
-  readonly onSessionLost: 'republish' | 'reject';
-  readonly receiveMaximum: number;
-  readonly maximumPacketSize: number;
-  readonly topicAliasMaximum: number;
-  readonly topicAliases: boolean;
-  readonly strictResends: boolean;
-  readonly strictReceiveMaximum: boolean;
-  readonly overrunLimit: number;
-  readonly bindWithoutDup: boolean;
-  readonly keepAlive: number;
-  readonly pingTimeout: number | undefined;
-  readonly connectTimeout: number;
-  readonly subscribeTimeout: number;
-  readonly closeTimeout: number;
   readonly waitForBroker: boolean;
   readonly reconnect: BackoffOptions;
   readonly longBackoff: BackoffOptions;
-  readonly maxTakeovers: number;
   readonly serverReferences: readonly string[];
-  readonly publishQueue: Required<PublishQueueOptions>;
-  readonly qos2InFlight: number;
   readonly will: WillOptions | undefined;
-  readonly userProperties: readonly UserProperty[];
-  readonly requestResponseInformation: boolean;
-  readonly requestProblemInformation: boolean;
-  readonly subscribeBatchSize: number;
 }
 
 /** One address with what its URL said. */

@@ -34,6 +34,7 @@ import {
   type WebSocketOptions,
   type WillOptions,
 } from './option-types.js';
+import { type SessionSettings } from './protocol/config.js';
 import { validateTopicName } from './protocol/topic-filter.js';
 import { type BackoffOptions } from '../net/backoff.js';
 import { type TlsOptions } from '../net/tls.js';
@@ -152,7 +153,6 @@ export function parseMqttClientOptions(input: MqttClientOptions = {}, path = 'mq
   const endpoints = [input.url ?? 'mqtt://localhost:1883']
     .flat()
     .map((url, i) => parseMqttUrl(url, typeof input.url === 'object' ? `${path}.url[${i}]` : `${path}.url`));
-  const receiveMaximum = input.receiveMaximum ?? 128;
   const resolved: ResolvedMqttClientOptions = {
     endpoints,
     clientId: input.clientId ?? '',
@@ -165,12 +165,26 @@ export function parseMqttClientOptions(input: MqttClientOptions = {}, path = 'mq
     websocket: input.websocket ?? {},
     dialer: input.dialer,
     clock: input.clock ?? systemClock,
+    session: sessionSettings(input),
+    store: input.store,
+    waitForBroker: input.waitForBroker ?? false,
+    reconnect: { ...DEFAULT_BACKOFF, ...input.reconnect },
+    longBackoff: { initial: 10_000, max: 300_000, factor: 2, ...input.longBackoff },
+    serverReferences: input.serverReferences ?? [],
+    will: input.will,
+  };
+  checkSession(path, input, resolved);
+  checkCombinations(path, input, resolved);
+  return resolved;
+}
+
+function sessionSettings(input: MqttClientOptions): SessionSettings {
+  return {
     sessionExpiry: input.sessionExpiry ?? (input.cleanStart === true ? 0 : DAY),
     cleanStart: input.cleanStart ?? false,
     ephemeral: input.allowEphemeralSession ?? false,
-    store: input.store,
     onSessionLost: input.onSessionLost ?? 'republish',
-    receiveMaximum,
+    receiveMaximum: input.receiveMaximum ?? 128,
     maximumPacketSize: input.maximumPacketSize ?? 16 * 1024 * 1024,
     topicAliasMaximum: input.topicAliasMaximum ?? 0,
     topicAliases: input.topicAliases ?? true,
@@ -183,11 +197,7 @@ export function parseMqttClientOptions(input: MqttClientOptions = {}, path = 'mq
     connectTimeout: input.connectTimeout ?? 10_000,
     subscribeTimeout: input.subscribeTimeout ?? 30_000,
     closeTimeout: input.closeTimeout ?? 5000,
-    waitForBroker: input.waitForBroker ?? false,
-    reconnect: { ...DEFAULT_BACKOFF, ...input.reconnect },
-    longBackoff: { initial: 10_000, max: 300_000, factor: 2, ...input.longBackoff },
     maxTakeovers: input.maxTakeovers ?? 5,
-    serverReferences: input.serverReferences ?? [],
     publishQueue: {
       maxMessages: input.publishQueue?.maxMessages ?? 10_000,
       maxBytes: input.publishQueue?.maxBytes ?? 64 * 1024 * 1024,
@@ -195,33 +205,35 @@ export function parseMqttClientOptions(input: MqttClientOptions = {}, path = 'mq
       offlineQos0: input.publishQueue?.offlineQos0 ?? true,
     },
     qos2InFlight: input.qos2InFlight ?? 20,
-    will: input.will,
     userProperties: input.userProperties ?? [],
     requestResponseInformation: input.requestResponseInformation ?? false,
     requestProblemInformation: input.requestProblemInformation ?? true,
     subscribeBatchSize: input.subscribeBatchSize ?? 50,
   };
-  checkSession(path, input, resolved);
-  checkCombinations(path, input, resolved);
-  return resolved;
 }
 
 const DAY = 86_400;
 
 /** Without a session that survives a disconnect a withheld acknowledgement means nothing. */
 function checkSession(path: string, input: MqttClientOptions, options: ResolvedMqttClientOptions): void {
-  if (options.cleanStart && input.sessionExpiry !== undefined && input.sessionExpiry > 0 && !options.ephemeral) {
+  if (
+    options.session.cleanStart &&
+    input.sessionExpiry !== undefined &&
+    input.sessionExpiry > 0 &&
+    !options.session.ephemeral
+  ) {
     throw new OptionsError(`${path}.cleanStart`, 'false where a session expiry is given', 'true');
   }
-  if (options.ephemeral) {
+  if (options.session.ephemeral) {
     if (options.store !== undefined && options.clientId === '') {
       throw new OptionsError(`${path}.clientId`, 'a client id, because a session store is given', 'none');
     }
     return;
   }
   const optIn = "or 'allowEphemeralSession: true', which accepts that unacknowledged messages are lost at a disconnect";
-  if (options.cleanStart) throw new OptionsError(`${path}.cleanStart`, `false, ${optIn}`, 'true');
-  if (options.sessionExpiry === 0) throw new OptionsError(`${path}.sessionExpiry`, `more than 0, ${optIn}`, '0');
+  if (options.session.cleanStart) throw new OptionsError(`${path}.cleanStart`, `false, ${optIn}`, 'true');
+  if (options.session.sessionExpiry === 0)
+    throw new OptionsError(`${path}.sessionExpiry`, `more than 0, ${optIn}`, '0');
   if (options.clientId === '') {
     throw new OptionsError(`${path}.clientId`, `a client id, which names the session at the broker, ${optIn}`, 'none');
   }
@@ -239,11 +251,11 @@ function checkCombinations(path: string, input: MqttClientOptions, options: Reso
   if (Buffer.byteLength(options.clientId) > 65_535 || options.clientId.includes('\u0000')) {
     throw new OptionsError(`${path}.clientId`, 'at most 65,535 bytes without U+0000', describeValue(options.clientId));
   }
-  if (options.overrunLimit < options.receiveMaximum) {
+  if (options.session.overrunLimit < options.session.receiveMaximum) {
     throw new OptionsError(
       `${path}.overrunLimit`,
-      `at least the receiveMaximum (${options.receiveMaximum})`,
-      String(options.overrunLimit),
+      `at least the receiveMaximum (${options.session.receiveMaximum})`,
+      String(options.session.overrunLimit),
     );
   }
   for (const key of ['reconnect', 'longBackoff'] as const) {

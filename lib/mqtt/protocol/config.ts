@@ -1,25 +1,15 @@
 import { type ProtocolVersion, type UserProperty, type Will } from '../codec/packets.js';
 
-/** Everything the session has to know; the driver makes it from the user's options. Times in ms unless said otherwise. */
-export interface SessionConfig {
-  /** How the servers are called in errors; the index is what `dial` names. At least one. */
-  readonly servers: readonly string[];
-  readonly clientId: string;
-  readonly protocolVersion: ProtocolVersion | 'auto';
+/** The options that the session takes as they are, complete and checked. Times in ms unless said otherwise. */
+export interface SessionSettings {
   readonly cleanStart: boolean;
   /** Seconds. */
   readonly sessionExpiry: number;
   /** A session that ends with the connection is what the user wants. */
   readonly ephemeral: boolean;
-  readonly will: Will | undefined;
   readonly userProperties: readonly UserProperty[];
   readonly requestResponseInformation: boolean;
   readonly requestProblemInformation: boolean;
-  readonly authenticationMethod: string | undefined;
-  /** The server's last authentication data must be checked by the driver before the connection counts. */
-  readonly checksServer: boolean;
-  /** Every attempt gets fresh credentials. */
-  readonly renewsCredentials: boolean;
 
   readonly receiveMaximum: number;
   readonly maximumPacketSize: number;
@@ -37,9 +27,6 @@ export interface SessionConfig {
   readonly subscribeTimeout: number;
   readonly closeTimeout: number;
   readonly subscribeBatchSize: number;
-  /** Delay before try number `attempt` (0 = the first); `random` in [0, 1). */
-  readonly reconnectDelay: (attempt: number, random: number) => number;
-  readonly longDelay: (attempt: number, random: number) => number;
   readonly maxTakeovers: number;
 
   readonly onSessionLost: 'republish' | 'reject';
@@ -51,6 +38,25 @@ export interface SessionConfig {
     readonly overflow: 'reject' | 'dropOldest';
     readonly offlineQos0: boolean;
   };
+}
+
+/** Everything the session has to know; the driver makes it from the user's options. */
+export interface SessionConfig extends SessionSettings {
+  /** How the servers are called in errors; the index is what `dial` names. At least one. */
+  readonly servers: readonly string[];
+  readonly clientId: string;
+  readonly protocolVersion: ProtocolVersion | 'auto';
+  readonly will: Will | undefined;
+  readonly authenticationMethod: string | undefined;
+  /** The server's last authentication data must be checked by the driver before the connection counts. */
+  readonly checksServer: boolean;
+  /** Every attempt gets fresh credentials. */
+  readonly renewsCredentials: boolean;
+
+  /** Delay before try number `attempt` (0 = the first); `random` in [0, 1). */
+  readonly reconnectDelay: (attempt: number, random: number) => number;
+  readonly longDelay: (attempt: number, random: number) => number;
+
   /** Changes of the session are recorded for a store. */
   readonly persistent: boolean;
   /** The number of the first publish: above all that an earlier process gave. */

@@ -17,16 +17,18 @@ it('has the documented defaults', () => {
   expect(parseMqttClientOptions({ clientId: 'c' })).toMatchObject({
     endpoints: [{ endpoint: { scheme: 'tcp', host: 'localhost', port: 1883 } }],
     protocolVersion: 'auto',
-    sessionExpiry: 86_400,
-    cleanStart: false,
-    receiveMaximum: 128,
-    overrunLimit: 65_535,
-    keepAlive: 30,
-    connectTimeout: 10_000,
+    session: {
+      sessionExpiry: 86_400,
+      cleanStart: false,
+      receiveMaximum: 128,
+      overrunLimit: 65_535,
+      keepAlive: 30,
+      connectTimeout: 10_000,
+      onSessionLost: 'republish',
+      publishQueue: { maxMessages: 10_000, maxBytes: 64 * 1024 * 1024, overflow: 'reject', offlineQos0: true },
+    },
     reconnect: { initial: 100, max: 30_000, factor: 2 },
     waitForBroker: false,
-    onSessionLost: 'republish',
-    publishQueue: { maxMessages: 10_000, maxBytes: 64 * 1024 * 1024, overflow: 'reject', offlineQos0: true },
   });
 });
 
