@@ -102,7 +102,7 @@ export function mochiProgram(): string {
   if (existsSync(program)) return program;
   mkdirSync(folder, { recursive: true });
   const partial = `${program}.${process.pid}`;
-  const build = ['build', '-mod=readonly', '-trimpath', '-o', partial, '.'];
+  const build = ['build', '-mod=readonly', '-buildvcs=false', '-trimpath', '-o', partial, '.'];
   const made = spawnSync('go', build, { cwd: source, encoding: 'utf8', env: { ...process.env, CGO_ENABLED: '0' } });
   if (made.error !== undefined) throw new Error(`Go 1.21 or newer is not installed: ${made.error.message}`);
   if (made.status !== 0) throw new Error(`go build of mochi failed (Go 1.21 or newer is needed): ${made.stderr}`);
