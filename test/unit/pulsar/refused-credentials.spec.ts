@@ -129,18 +129,26 @@ describe('refused credentials', () => {
     expect(producer.state).toBe('ready');
   });
 
-  it('renews the connection when a request on it is refused with AuthenticationError', async () => {
-    const broker = await world.broker();
-    let calls = 0;
-    const client = world.client(broker, { auth: tokenAuth(() => `token-${++calls}`) });
-    broker.failNext('lookupTopic', 'AuthenticationError');
-    const producer = await client.createProducer({ topic: 'unit' });
-    await producer.send(text('in'));
-    expect(broker.log.received('connect').map(({ authData }) => String(authData))).toEqual(['token-1', 'token-2']);
-    const fixed = world.client(broker, { auth: tokenAuth('fixed') });
-    broker.failNext('lookupTopic', 'AuthenticationError');
-    await expect(fixed.createProducer({ topic: 'unit' })).rejects.toMatchObject({ code: 'ERR_AUTHENTICATION' });
-  });
+  it.each(['partitionMetadata', 'lookupTopic', 'producer'] as const)(
+    'renews the connection when %s on it is refused with AuthenticationError, with a fixed token it is the end',
+    async (command) => {
+      const broker = await world.broker();
+      let calls = 0;
+      const client = world.client(broker, { auth: tokenAuth(() => `token-${++calls}`) });
+      const other = await client.createProducer({ topic: 'other', batching: false });
+      broker.silenceNext('send');
+      const pending = other.send(text('pending'));
+      await broker.waitFor(() => received(broker, 'send') === 1);
+      broker.failNext(command, 'AuthenticationError');
+      const producer = await client.createProducer({ topic: 'unit' });
+      await Promise.all([pending, producer.send(text('in'))]);
+      expect(broker.log.received('connect').map(({ authData }) => String(authData))).toEqual(['token-1', 'token-2']);
+      expect([broker.topic('other').texts, broker.topic('unit').texts]).toEqual([['pending'], ['in']]);
+      const fixed = world.client(broker, { auth: tokenAuth('fixed') });
+      broker.failNext(command, 'AuthenticationError');
+      await expect(fixed.createProducer({ topic: 'unit' })).rejects.toMatchObject({ code: 'ERR_AUTHENTICATION' });
+    },
+  );
 
   it('gives up a connection whose function never answers, without taking that for the end', async () => {
     const broker = await world.broker({ authenticate: accepting('good') });
