@@ -7,6 +7,12 @@ import { describeSession } from './session-report.js';
 /** What the session says by itself goes to the log; a lost session is never silent. */
 export function logSessionEvents(client: MqttClient, logger: Logger): void {
   client.on('warning', ({ message }) => logger.warn(message));
+  client.on('disconnect', ({ cause, willReconnect }) => {
+    // A controlled reconnect was logged with its reason by who asked for it.
+    if (willReconnect && cause !== undefined && !cause.message.startsWith('Reconnecting:')) {
+      logger.warn(`${cause.message}; connecting again`);
+    }
+  });
   client.on('error', (error) => logger.error(error.message));
   client.on('sessionLost', ({ orphaned }) =>
     logger.error(

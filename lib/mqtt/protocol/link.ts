@@ -304,6 +304,9 @@ export class Link {
       cause: undefined,
     };
     const cause = ending.cause ?? this.lossError(error);
+    const silent = this.online && this.ending === undefined;
+    const warning = silent ? this.plan.closedSilently(this.clientId, now) : undefined;
+    if (warning !== undefined) this.core.warn(warning);
     this.reset(now);
     this.move('lost');
     if (!this.wanted) {

@@ -9,6 +9,15 @@ export type Ending = ReasonAction | 'controlled' | 'closedBeforeConnack';
 const STABLE_MS = 10_000;
 
 /**
+ * Two clients with one client id throw each other out at every try, and these lie up to the longest backoff apart: only a
+ * connection that was left alone for so long shows that there is no other client any more.
+ */
+const UNDISTURBED_MS = 600_000;
+
+/** Then at twice as many, and so on. */
+const FIRST_WARNING = 5;
+
+/**
  * Decides when, where and with which version to dial next. Also a connection that succeeded and was closed at once
  * counts as a failed try, so that two clients with one client id cannot throw each other out in a tight loop.
  */
@@ -19,6 +28,8 @@ export class ReconnectPlan {
   private attempt = 0;
   private longAttempt = 0;
   private takeovers = 0;
+  /** Times in a row that a connection was closed without a word. */
+  private silent = 0;
   private connectedAt: number | undefined = undefined;
   /** What the next CONNECT says, until one succeeded. */
   private candidate: ProtocolVersion;
@@ -39,9 +50,14 @@ export class ReconnectPlan {
 
   /** A new start by the owner: earlier failures do not count. */
   restart(): void {
+    this.takeovers = 0;
+    this.silent = 0;
+    this.stable();
+  }
+
+  private stable(): void {
     this.attempt = 0;
     this.longAttempt = 0;
-    this.takeovers = 0;
   }
 
   connected(version: ProtocolVersion, now: number): void {
@@ -58,9 +74,8 @@ export class ReconnectPlan {
     const lasted = this.connectedAt === undefined ? 0 : now - this.connectedAt;
     const wasConnected = this.connectedAt !== undefined;
     this.connectedAt = undefined;
-    if (lasted >= STABLE_MS) {
-      this.restart();
-    }
+    if (lasted >= UNDISTURBED_MS) this.restart();
+    else if (lasted >= STABLE_MS) this.stable();
     if (this.fallsBack(ending)) return 0;
     switch (ending) {
       case 'controlled':
@@ -98,6 +113,22 @@ export class ReconnectPlan {
     // must not decide the version for good.
     this.candidate = tried === 5 && refused ? 4 : 5;
     return this.candidate === 4;
+  }
+
+  /**
+   * A connection was closed without a reason: by the network, or by a server that does not tell of a takeover (3.1.1, and
+   * some in MQTT 5). Asked before `next()`.
+   *
+   * @returns a warning, where it is time for one
+   */
+  closedSilently(clientId: string, now: number): string | undefined {
+    if (this.connectedAt !== undefined && now - this.connectedAt >= UNDISTURBED_MS) return undefined;
+    this.silent += 1;
+    if (!Number.isInteger(Math.log2(this.silent / FIRST_WARNING)) || this.silent < FIRST_WARNING) return undefined;
+    return (
+      `${this.silent} connections in a row were closed without a reason: ` +
+      `does another client use the client id '${clientId}'?`
+    );
   }
 
   /** Tries that failed since the last stable connection. */

@@ -41,6 +41,44 @@ describe('ReconnectPlan', () => {
     expect(half(plan, 'giveUp')).toBeUndefined();
   });
 
+  it('takeovers count as in a row until a connection was left alone for ten minutes', () => {
+    const plan = new ReconnectPlan(config({ protocolVersion: 5, maxTakeovers: 2 }));
+    let now = 0;
+    const takenOverAfter = (ms: number): number | undefined => {
+      plan.connected(5, now);
+      now += ms;
+      return half(plan, 'takeover', now);
+    };
+    expect(takenOverAfter(50)).toBeGreaterThan(0);
+    // The other one waited out a long delay before it came back: that is no stable connection.
+    expect(takenOverAfter(120_000)).toBeGreaterThan(0);
+    expect(takenOverAfter(120_000)).toBeUndefined();
+    expect(takenOverAfter(600_000)).toBeGreaterThan(0);
+  });
+
+  it('connections that are closed without a reason are warned of, at 5, 10, 20 and so on', () => {
+    const plan = new ReconnectPlan(config({ protocolVersion: 4 }));
+    const warned: number[] = [];
+    for (let time = 1; time <= 45; time += 1) {
+      plan.connected(4, time * 1000);
+      const warning = plan.closedSilently('twice', time * 1000 + 500);
+      if (warning !== undefined) {
+        expect(warning).toContain(`${time} connections in a row`);
+        expect(warning).toContain("'twice'");
+        warned.push(time);
+      }
+      half(plan, 'retry', time * 1000 + 500);
+    }
+    expect(warned).toEqual([5, 10, 20, 40]);
+    plan.connected(4, 50_000);
+    for (const later of [700_000, 700_001, 700_002, 700_003, 700_004]) {
+      expect(plan.closedSilently('twice', later)).toBeUndefined();
+      half(plan, 'retry', later);
+      plan.connected(4, later);
+    }
+    expect(plan.closedSilently('twice', 700_005)).toContain('5 connections');
+  });
+
   it('refused credentials: soon where new ones can come, else long', () => {
     expect(half(new ReconnectPlan(config({ protocolVersion: 5, renewsCredentials: true })), 'credentials')).toBe(50);
     expect(half(new ReconnectPlan(config({ protocolVersion: 5 })), 'credentials')).toBe(5000);
