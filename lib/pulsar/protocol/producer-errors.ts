@@ -24,6 +24,15 @@ export function deduplicatedError(topic: string, sequenceId: number, refusedBefo
   return new TransportError('ERR_DEDUPLICATED', `'${topic}' dropped message ${sequenceId} as a duplicate, but ${why}`);
 }
 
+/** The chunks of a message were sent once more, and the broker dropped the last one. */
+export function tornError(topic: string, sequenceId: number): TransportError {
+  return new TransportError(
+    'ERR_DEDUPLICATED',
+    `'${topic}' dropped the last chunk of message ${sequenceId} as a duplicate: the message may be stored, or its beginning only`,
+    { ambiguous: true, retriable: true },
+  );
+}
+
 /** The first link did not come up in time and no try has told why. */
 export function noAnswer(topic: string): TransportError {
   return new TransportError('ERR_TIMEOUT', `No producer for '${topic}' in the given time`, { retriable: true });

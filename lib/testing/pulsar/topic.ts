@@ -65,15 +65,21 @@ export class PulsarTopic {
     return this.stored.map((message) => message.payload?.toString() ?? '');
   }
 
-  /** Chunked messages put together again, ordinary ones as they are; chunks of incomplete messages are left out. */
+  /**
+   * Chunked messages put together again, ordinary ones as they are; chunks of incomplete messages are left out. As Pulsar's
+   * Java client does it: the first chunk begins anew, one that was there already is passed over.
+   */
   get assembled(): StoredMessage[] {
     const open = new Map<string, StoredMessage[]>();
     return this.stored.flatMap((message) => {
       if (message.chunk === undefined) return [message];
-      const chunks = [...(open.get(message.chunk.uuid) ?? []), message];
-      open.set(message.chunk.uuid, chunks);
-      if (chunks.length < message.chunk.count) return [];
-      open.delete(message.chunk.uuid);
+      const { uuid, id, count } = message.chunk;
+      const before = id === 0 ? [] : (open.get(uuid) ?? []);
+      if (id !== before.length) return [];
+      const chunks = [...before, message];
+      open.set(uuid, chunks);
+      if (chunks.length < count) return [];
+      open.delete(uuid);
       return [{ ...message, payload: Buffer.concat(chunks.map((chunk) => chunk.payload ?? Buffer.alloc(0))) }];
     });
   }

@@ -71,8 +71,13 @@ describe('chunked messages', () => {
     broker.cluster.deduplication = true;
     const producer = await world.client(broker).createProducer({ ...CHUNKED, name: 'gateway' });
     broker.holdReceipts();
-    const sends = [producer.send(large(7_000, 'a')), producer.send(text('b')), producer.send(large(7_000, 'c'))];
-    await broker.waitFor(() => received(broker, 'send') === 9);
+    const sends = [
+      producer.send(large(7_000, 'a')),
+      producer.send(text('b')),
+      producer.send(large(7_000, 'c')),
+      producer.send(text('d')),
+    ];
+    await broker.waitFor(() => received(broker, 'send') === 10);
     // Everything is stored and nothing was told. What is stored once more is told later than what is dropped.
     broker.cut();
     const late: (() => void)[] = [];
@@ -81,14 +86,37 @@ describe('chunked messages', () => {
       late.push(() => connection.send('sendReceipt', command.body));
       return 'withhold';
     });
-    await broker.waitFor(() => received(broker, 'send') === 18);
+    await broker.waitFor(() => received(broker, 'send') === 20);
     broker.releaseReceipts();
     await broker.waitFor(() => late.length === 6);
     for (const tell of late) tell();
     const results = await Promise.all(sends);
-    expect(results.map(({ deduplicated }) => deduplicated)).toEqual([true, true, true]);
+    expect(results.map(({ deduplicated }) => deduplicated)).toEqual([true, true, true, true]);
     // Not one reconnect more: the receipts were understood.
-    expect(producer.stats).toMatchObject({ connects: 2, resentFrames: 9, deduplicated: 3, pendingMessages: 0 });
-    expect(assembled(broker)).toEqual(['7000 a', '1 b', '7000 c']);
+    expect(producer.stats).toMatchObject({ connects: 2, resentFrames: 10, deduplicated: 4, pendingMessages: 0 });
+    expect(assembled(broker)).toEqual(['7000 a', '1 b', '7000 c', '1 d']);
+  });
+
+  it('of a message that is torn, as a broker leaves it that loads the topic in the middle of one, are no success', async () => {
+    const broker = await world.broker();
+    broker.cluster.deduplication = true;
+    const producer = await world.client(broker).createProducer({ ...CHUNKED, name: 'gateway' });
+    await producer.send(text('a'));
+    let chunks = 0;
+    const ignoring = broker.onReceive((type) => (type === 'send' && ++chunks > 2 ? 'ignore' : undefined));
+    broker.holdReceipts();
+    const torn = producer.send(large(7_000, 'b'));
+    await broker.waitFor(() => chunks === 4);
+    ignoring();
+    // What 4.0.7 knows after it has read the two chunks again.
+    broker.topic('unit').lastSequenceIds.set('gateway', 1);
+    broker.cut();
+    broker.releaseReceipts();
+    await expect(torn).rejects.toMatchObject({ code: 'ERR_DEDUPLICATED', ambiguous: true, retriable: true });
+    expect(assembled(broker)).toEqual(['1 a']);
+    // The same message once more has an id of its own.
+    await expect(producer.send(large(7_000, 'b'))).resolves.toMatchObject({ deduplicated: false, sequenceId: 2 });
+    expect(assembled(broker)).toEqual(['1 a', '7000 b']);
+    expect(producer.stats).toMatchObject({ pendingMessages: 0, pendingBytes: 0, possibleDuplicates: 1 });
   });
 });
