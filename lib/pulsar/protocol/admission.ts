@@ -16,6 +16,8 @@ export class Admission<O extends SendOp> {
 
   private readonly waiting = new Fifo<O>();
   private readonly accepted = new Fifo<O>();
+  /** Messages that ended and still stand in one of the lines. */
+  private gone = 0;
   /** Known from the first link on. */
   private maxMessageSize = Infinity;
 
@@ -66,6 +68,7 @@ export class Admission<O extends SendOp> {
       if (op === undefined) return;
       if (op.state !== OpState.waiting) {
         this.waiting.shift();
+        this.gone -= 1;
         continue;
       }
       op.permits = this.permitsFor(op);
@@ -84,6 +87,7 @@ export class Admission<O extends SendOp> {
     for (;;) {
       const op = this.accepted.shift();
       if (op === undefined || op.state === OpState.accepted) return op;
+      this.gone -= 1;
     }
   }
 
@@ -96,13 +100,13 @@ export class Admission<O extends SendOp> {
       case OpState.waiting:
         this.waitingCount -= 1;
         if (this.waitingCount === 0) this.budget.leave(this.waiter);
-        break;
+        return this.leaveLine(op);
       case OpState.accepted:
+        this.giveBack(op);
+        return this.leaveLine(op);
       case OpState.batched:
       case OpState.sealed:
-        this.permits -= op.permits;
-        this.bytes -= op.bytes;
-        this.budget.release(op.bytes);
+        return this.giveBack(op);
     }
   }
 
@@ -113,6 +117,25 @@ export class Admission<O extends SendOp> {
 
   end(): void {
     this.budget.leave(this.waiter);
+  }
+
+  private giveBack(op: O): void {
+    this.permits -= op.permits;
+    this.bytes -= op.bytes;
+    this.budget.release(op.bytes);
+  }
+
+  /**
+   * Takes out what has ended once that is most of the lines: while no link comes up, messages that time out or are taken
+   * back would stay there, payload and all.
+   */
+  private leaveLine(op: O): void {
+    const { waiting, accepted } = this;
+    this.gone += 1;
+    if (this.gone < FEW || this.gone * 2 < waiting.length + accepted.length) return;
+    waiting.retain((other) => other.state === OpState.waiting && other !== op);
+    accepted.retain((other) => other.state === OpState.accepted && other !== op);
+    this.gone = 0;
   }
 
   /** Enough for its chunks before compression, but never more than there are: the encoder refuses what needs more. */
@@ -133,3 +156,6 @@ export class Admission<O extends SendOp> {
 
 /** Of a chunk's bytes, what its metadata may take at most as an estimate. */
 const METADATA_ROOM = 512;
+
+/** So many are not worth a walk through the lines. */
+const FEW = 64;

@@ -41,6 +41,12 @@ export class Fifo<T> {
     return true;
   }
 
+  /** Takes out all but what `keep` wants; O(n). */
+  retain(keep: (item: T) => boolean): void {
+    this.items = this.items.slice(this.head).filter((item) => keep(item!));
+    this.head = 0;
+  }
+
   /** Takes everything out, in order. */
   drain(): T[] {
     const all = this.items.slice(this.head) as T[];
