@@ -19,8 +19,10 @@ export interface ReaderProgram {
  */
 export function goReader(): ReaderProgram {
   const folder = join(crossFolder, 'go');
-  const command = built('cross-go', [...GO_FILES.map((file) => join(folder, file))], (to) =>
-    run('go', ['build', '-mod=readonly', '-trimpath', '-o', to, '.'], folder, { CGO_ENABLED: '0' }),
+  const command = built(
+    'cross-go',
+    GO_FILES.map((file) => join(folder, file)),
+    (to) => run('go', ['build', '-mod=readonly', '-trimpath', '-o', to, '.'], folder, { CGO_ENABLED: '0' }),
   );
   return { command, args: [] };
 }
@@ -34,7 +36,10 @@ export function goReader(): ReaderProgram {
 export async function javaReader(): Promise<ReaderProgram> {
   const { classPath } = await pulsarArtifacts();
   const source = join(crossFolder, 'java', 'CrossReader.java');
-  const classes = built('cross-java', [source], (to) => run('javac', ['-cp', classPath, '-d', to, source]));
+  // The version of the client is in pom.xml.
+  const classes = built('cross-java', [source, brokerFile('pom.xml')], (to) =>
+    run('javac', ['-cp', classPath, '-d', to, source]),
+  );
   const log = [`-Dlog4j.configurationFile=${brokerFile('log4j2.xml')}`, '-Dbroker.log.level=error'];
   const jvm = ['-Xmx256m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1'];
   return { command: 'java', args: [...jvm, ...log, '-cp', `${classes}:${classPath}`, 'CrossReader'] };
