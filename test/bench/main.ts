@@ -80,7 +80,7 @@ async function benchPulsar(): Promise<void> {
     run('npm', ['ci', '--ignore-scripts', '--omit=optional', '--no-audit', '--no-fund', '--loglevel=error'], folder);
   }
   install(folder);
-  const names = ['ours', 'flex', 'raw-live', 'go'];
+  const names = ['ours', 'ours-proxy', 'flex', 'raw-live', 'go'];
   mkdirSync(join(folder, '.cache'), { recursive: true });
   if (values.peers === 'all') {
     run('./build.sh', [], folder, { PULSAR_LIB: lib });
@@ -88,10 +88,13 @@ async function benchPulsar(): Promise<void> {
   } else {
     run('go', ['build', '-o', '../.cache/go-contestant', '.'], join(folder, 'go'));
   }
+  for (const file of readdirSync(join(contestants, 'pulsar'))) {
+    const copy = join(folder, 'contestants', file);
+    cpSync(join(contestants, 'pulsar', file), copy);
+    chmodSync(copy, 0o755);
+  }
   const ours = join(folder, 'contestants', 'ours.mjs');
-  cpSync(join(contestants, 'pulsar', 'ours.mjs'), ours);
   if (values.sabotage !== undefined) writeFileSync(ours, dropOne(readFileSync(ours, 'utf8')));
-  chmodSync(ours, 0o755);
   const args = [
     '--rounds',
     values.rounds,

@@ -60,7 +60,7 @@ export function pulsarReport(rows: readonly PulsarRow[]): string[] {
       (row) => ((row.cpuS ?? NaN) / (row.count ?? NaN)) * 1e5,
     );
   }
-  for (const row of rows.filter(({ contestant }) => contestant === 'ours')) {
+  for (const row of rows.filter(({ contestant }) => contestant.startsWith('ours'))) {
     if (row.error !== undefined) problems.push(`${row.label}: ${row.error}`);
     else if (row.storedOk !== true) problems.push(`${row.label}: the broker's count is not what was sent`);
   }
@@ -79,7 +79,7 @@ function print<T extends { readonly contestant: string }>(
     value: median(own.map(value)),
     cpu: median(own.map((row) => cpu(row) ?? NaN)),
   }));
-  const ours = lines.find(({ name }) => name.startsWith('ours'));
+  const ours = lines.find(({ name }) => name === 'ours') ?? lines.find(({ name }) => name.startsWith('ours'));
   console.log(`\n${title}: ${unit} (x = ours / theirs), CPU s per 100,000`);
   for (const line of lines.sort((a, b) => b.value - a.value)) {
     const ratio = ours === undefined ? NaN : ours.value / line.value;
