@@ -72,7 +72,7 @@ export class HandlerRegistry {
   }
 
   /**
-   * The handlers that run for a message, in the order of their registration. Empty: nobody asked for this topic.
+   * The handlers that run for a message: those of exact filters, then those with wildcards. Empty: nobody asked for this topic.
    * `undefined`: somebody did, but not for retained messages.
    */
   match(message: MqttMessage): readonly HandlerEntry[] | undefined {
