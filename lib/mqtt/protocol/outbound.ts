@@ -178,16 +178,7 @@ export class Outbound {
     if (!again) this.fresh.push(publish);
     try {
       this.checkLimits(publish);
-      const bytes = this.encode(publish, again, now);
-      const limit = this.core.limits.maximumPacketSize;
-      if (bytes.length > limit) {
-        throw new MessageTooLargeError(
-          `Publish to '${publish.topic}': ${bytes.length} bytes, the server's Maximum Packet Size is ${limit}`,
-          bytes.length,
-          limit,
-        );
-      }
-      this.core.outbox.write(bytes);
+      this.core.outbox.write(this.encode(publish, again, now));
     } catch (error) {
       this.release(publish);
       this.settle(publish, toLocalError(error));
@@ -207,21 +198,29 @@ export class Outbound {
   private encode(publish: OutboundPublish, dup: boolean, now: number): Buffer {
     const { topic, payload, qos, retain, packetId } = publish;
     const { version } = this.core;
+    const limit = this.core.limits.maximumPacketSize;
     let properties: Properties | undefined = undefined;
-    let wireTopic = topic;
-    if (version === 5) {
-      properties = withRemainingExpiry(publish, dup, now);
-      const alias = this.aliases.use(topic);
-      if (alias !== undefined) {
-        properties = { ...properties, topicAlias: alias.alias };
-        if (alias.known) wireTopic = '';
-      }
-    } else if (publish.properties !== undefined) {
+    if (version === 5) properties = withRemainingExpiry(publish, dup, now);
+    else if (publish.properties !== undefined) {
       this.core.warnOnce('properties', 'MQTT 3.1.1 has no properties: those of publishes are left out');
     }
-    return encodePublish(
-      { type: 'publish', topic: wireTopic, payload, qos, retain, dup, packetId, properties },
-      version,
+    const packet = { type: 'publish' as const, topic, payload, qos, retain, dup, packetId, properties };
+    const alias = version === 5 ? this.aliases.propose(topic) : undefined;
+    if (alias !== undefined) {
+      const wireTopic = alias.known ? '' : topic;
+      const shorter = { ...packet, topic: wireTopic, properties: { ...properties, topicAlias: alias.alias } };
+      const bytes = encodePublish(shorter, version);
+      if (bytes.length <= limit) {
+        this.aliases.written(topic, alias);
+        return bytes;
+      }
+    }
+    const bytes = encodePublish(packet, version);
+    if (bytes.length <= limit) return bytes;
+    throw new MessageTooLargeError(
+      `Publish to '${topic}': ${bytes.length} bytes, the server's Maximum Packet Size is ${limit}`,
+      bytes.length,
+      limit,
     );
   }
 

@@ -43,21 +43,31 @@ export class OutboundAliases {
   /** @param maximum the Topic Alias Maximum of CONNACK; 0 = none */
   constructor(private readonly maximum: number) {}
 
-  /** The alias for `topic`, and whether the server knows it already; undefined where none is to be used. */
-  use(topic: string): { readonly alias: number; readonly known: boolean } | undefined {
+  /**
+   * The alias that a publish to `topic` would use, and whether the server knows it already; undefined where none is to be
+   * used. Nothing changes before `written()`: the server learns an alias from a packet that leaves, and from no other.
+   */
+  propose(topic: string): TopicAlias | undefined {
     if (this.maximum === 0) return undefined;
-    let alias = this.aliases.get(topic);
-    const known = alias !== undefined;
-    if (alias !== undefined) this.aliases.delete(topic);
-    else if (this.aliases.size < this.maximum) alias = this.aliases.size + 1;
-    else alias = this.evict();
-    this.aliases.set(topic, alias);
-    return { alias, known };
+    const own = this.aliases.get(topic);
+    if (own !== undefined) return { alias: own, known: true };
+    if (this.aliases.size < this.maximum) return { alias: this.aliases.size + 1, known: false };
+    const [leastRecent] = this.aliases.values();
+    return { alias: leastRecent, known: false };
   }
 
-  private evict(): number {
-    const [topic, alias] = this.aliases.entries().next().value as [string, number];
-    this.aliases.delete(topic);
-    return alias;
+  /** The publish leaves with what `propose()` gave for its topic right before. */
+  written(topic: string, { alias, known }: TopicAlias): void {
+    if (known) this.aliases.delete(topic);
+    else if (this.aliases.size === this.maximum) {
+      const [leastRecent] = this.aliases.keys();
+      this.aliases.delete(leastRecent);
+    }
+    this.aliases.set(topic, alias);
   }
+}
+
+interface TopicAlias {
+  readonly alias: number;
+  readonly known: boolean;
 }

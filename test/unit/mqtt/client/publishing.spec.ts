@@ -133,6 +133,29 @@ describe('limits of the server', () => {
     ]);
     expect(broker.violations).toEqual([]);
   });
+
+  it('a publish that is refused here gives the server no topic alias', async () => {
+    const { broker, client } = await startPair({}, { limits: { topicAliasMaximum: 1, maximumPacketSize: 100 } });
+    const send = (topic: string, bytes: number) => client.publish({ topic, payload: 'x'.repeat(bytes), qos: 0 });
+    await send('a', 1);
+    await expect(send('b', 100)).rejects.toMatchObject({ code: 'ERR_MESSAGE_TOO_LARGE' });
+    // 100 bytes without an alias, which would make it too large.
+    await send('b', 94);
+    await send('b', 1);
+    await send('a', 1);
+    const seen = (await broker.log.waitForReceived('publish', 4)).map(({ topic, properties }) => [
+      topic,
+      properties?.topicAlias,
+    ]);
+    expect(seen).toEqual([
+      ['a', 1],
+      ['b', undefined],
+      ['b', 1],
+      ['a', 1],
+    ]);
+    expect(client.stats.connects).toBe(1);
+    expect(broker.violations).toEqual([]);
+  });
 });
 
 describe('the answer of the server', () => {

@@ -126,12 +126,21 @@ describe('topic aliases', () => {
 
   it('outbound: the least recently used one is taken away', () => {
     const aliases = new OutboundAliases(2);
-    expect(aliases.use('a')).toEqual({ alias: 1, known: false });
-    expect(aliases.use('b')).toEqual({ alias: 2, known: false });
-    expect(aliases.use('a')).toEqual({ alias: 1, known: true });
-    expect(aliases.use('c')).toEqual({ alias: 2, known: false });
-    expect(aliases.use('b')).toEqual({ alias: 1, known: false });
-    expect(new OutboundAliases(0).use('a')).toBeUndefined();
+    const use = (topic: string) => {
+      const alias = aliases.propose(topic)!;
+      aliases.written(topic, alias);
+      return alias;
+    };
+    expect(use('a')).toEqual({ alias: 1, known: false });
+    expect(use('b')).toEqual({ alias: 2, known: false });
+    expect(use('a')).toEqual({ alias: 1, known: true });
+    expect(use('c')).toEqual({ alias: 2, known: false });
+    expect(use('b')).toEqual({ alias: 1, known: false });
+    // What does not leave changes nothing.
+    expect(aliases.propose('d')).toEqual({ alias: 2, known: false });
+    expect(aliases.propose('d')).toEqual({ alias: 2, known: false });
+    expect(use('c')).toEqual({ alias: 2, known: true });
+    expect(new OutboundAliases(0).propose('a')).toBeUndefined();
   });
 });
 
