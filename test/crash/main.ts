@@ -116,7 +116,7 @@ const violations = [
     `acknowledged without a receipt: ${[...evidence.acknowledgedWithoutReceipt].slice(0, 20).join(', ')}`,
   mqttWire.figures.outOfOrder > 0 && `${mqttWire.figures.outOfOrder} acknowledgements out of order`,
   mqttWire.figures.unknown > 0 && `${mqttWire.figures.unknown} acknowledgements of nothing`,
-  tooOften.length > 0 && `emitted more often than delivered: ${tooOften.slice(0, 20).join(', ')}`,
+  tooOften.length > 0 && `emitted again without a delivery since: ${tooOften.slice(0, 20).join(', ')}`,
   devices.rejected.size > 0 && `${devices.rejected.size} publishes of devices failed`,
   mqttWire.figures.malformed + pulsarWire.figures.malformed > 0 && 'malformed bytes from the product',
   trouble,

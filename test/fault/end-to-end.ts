@@ -152,7 +152,7 @@ async function mainRun(
       mqttWire.figures.unknown > 0 && `${mqttWire.figures.unknown} acknowledgements of nothing`,
       maxHeld > OVERRUN_LIMIT && `${maxHeld} un-acknowledged messages held, the bound is ${OVERRUN_LIMIT}`,
       maxRunning > CONCURRENCY && `${maxRunning} handlers ran at a time, ${CONCURRENCY} are allowed`,
-      tooOften.length > 0 && `emitted more often than delivered: ${tooOften.slice(0, 20).join(', ')}`,
+      tooOften.length > 0 && `emitted again without a delivery since: ${tooOften.slice(0, 20).join(', ')}`,
       !deadIds.has(POISON) && `message ${POISON} was not dead-lettered`,
       deadIds.size > 1 && `dead-lettered without need: ${[...deadIds].slice(0, 20).join(', ')}`,
       faults.runningAtKill === 0 && 'no kill met a running handler: this run proves nothing',

@@ -19,12 +19,13 @@ export class Evidence {
   readonly acknowledged = new Set<number>();
   /** Acknowledged before any receipt for that number: the promise broken. */
   readonly acknowledgedWithoutReceipt = new Set<number>();
-  private readonly deliveries = new Map<number, number>();
+  /** Delivered, and not emitted since. */
+  private readonly delivered = new Set<number>();
   private readonly sends = new Map<number, Set<string>>();
+  private readonly emittedAgain = new Set<number>();
 
   delivery(delivery: WireDelivery): void {
-    const id = idOf(delivery.payload);
-    this.deliveries.set(id, (this.deliveries.get(id) ?? 0) + 1);
+    this.delivered.add(idOf(delivery.payload));
   }
 
   acknowledgement(delivery: WireDelivery): void {
@@ -39,7 +40,10 @@ export class Evidence {
       let sends = this.sends.get(id);
       if (sends === undefined) this.sends.set(id, (sends = new Set()));
       // A frame resent after a reconnect keeps its name and sequence id; a handler that ran again made a new one.
-      sends.add(`${message.producerName}:${message.sequenceId}`);
+      const name = `${message.producerName}:${message.sequenceId}`;
+      if (sends.has(name)) continue;
+      sends.add(name);
+      if (!this.delivered.delete(id)) this.emittedAgain.add(id);
     }
   }
 
@@ -47,9 +51,12 @@ export class Evidence {
     for (const message of messages) this.receipted.add(idOf(message.payload));
   }
 
-  /** Numbers that were emitted more often than the MQTT broker delivered them: a handler ran twice for one delivery. */
+  /**
+   * Numbers that were emitted again although the MQTT broker had not delivered them since: a handler ran twice for one
+   * delivery. Counting both would not do: most redelivered copies start nothing, and would hide it.
+   */
   emittedTooOften(): number[] {
-    return [...this.sends].filter(([id, sends]) => sends.size > (this.deliveries.get(id) ?? 0)).map(([id]) => id);
+    return [...this.emittedAgain];
   }
 }
 
