@@ -96,7 +96,7 @@ export interface ProducerOptions<T = unknown> {
   readonly accessMode?: AccessMode;
   /** Messages without a key: `roundRobin` (default, per batch), `single`, or a function for all messages. */
   readonly routing?: 'roundRobin' | 'single' | MessageRouter;
-  /** Hash of the key: `javaString` (default, as Java and Go) or `murmur3`. */
+  /** Hash of the key: `javaString` (default, as Java; Go's is the same for ASCII keys) or `murmur3` (the same in both). */
   readonly hashing?: 'javaString' | 'murmur3';
   /** Milliseconds between looks for new partitions. 0 = never. Default 60,000. */
   readonly partitionsUpdateInterval?: number;

@@ -11,11 +11,14 @@ export interface RoutedMessage {
 /** Gives the partition, 0 to `partitions - 1`, of a message. Called in the order of the sends. */
 export type MessageRouter = (message: RoutedMessage, partitions: number) => number;
 
-/** Messages with a key go by its hash, the others as `keyless` says. */
+/**
+ * Messages with a key go by its hash, the others as `keyless` says. A key of bytes is hashed as the base64 text that stands
+ * in the metadata, as the Java client does.
+ */
 export function keyRouter(hash: KeyHash, keyless: MessageRouter): MessageRouter {
   return (message, partitions) => {
-    const key = message.keyBytes ?? (message.key === undefined ? undefined : Buffer.from(message.key, 'utf8'));
-    return key === undefined ? keyless(message, partitions) : hash(key) % partitions;
+    const key = message.keyBytes === undefined ? message.key : base64(message.keyBytes);
+    return key === undefined ? keyless(message, partitions) : hash(Buffer.from(key, 'utf8')) % partitions;
   };
 }
 
@@ -72,4 +75,8 @@ export class RoundRobin {
 /** All messages without a key to one partition. */
 export function singlePartition(choice: number): MessageRouter {
   return (_message, partitions) => choice % partitions;
+}
+
+function base64(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64');
 }
