@@ -30,6 +30,8 @@ export class IntakeControl {
   private readonly stops = new Set<IntakeStop>();
   private readonly high: number;
   private readonly hard: number;
+  /** QoS 0 deliveries that are not settled: nothing at the broker bounds them. */
+  private qos0 = 0;
 
   constructor(private readonly host: IntakeHost) {
     // Well over what a broker sends that obeys the Receive Maximum: this is for QoS 0 and for brokers that do not.
@@ -55,21 +57,30 @@ export class IntakeControl {
     }
   }
 
-  /** After each delivery that had to wait. */
-  entered(): void {
-    const { client, gate, stats } = this.host;
-    const waiting = gate.waitingCount;
+  /** What waits for a running place; of QoS 0 also what was set aside (retrying, detached, on its way as a dead letter). */
+  private get waiting(): number {
+    const { gate } = this.host;
+    return Math.max(gate.waitingCount, this.qos0 - gate.runningCount);
+  }
+
+  /** After each new delivery. */
+  entered(delivery: MqttDelivery): void {
+    if (delivery.message.qos === 0) this.qos0 += 1;
+    const { waiting } = this;
     if (waiting < this.high) return;
+    const { client, gate, stats } = this.host;
     this.set('full', true);
     if (waiting < this.hard) return;
     const dropped = gate.dropOldest(({ delivery }) => delivery.message.qos === 0);
     if (dropped === undefined) return;
     client.acknowledge(dropped.delivery);
     stats.dropped += 1;
+    this.qos0 -= 1;
   }
 
   /** After each delivery that is settled. */
-  left(): void {
-    if (this.stops.size > 0 && this.host.gate.waitingCount * 2 < this.high) this.set('full', false);
+  left(delivery: MqttDelivery): void {
+    if (delivery.message.qos === 0) this.qos0 -= 1;
+    if (this.stops.size > 0 && this.waiting * 2 < this.high) this.set('full', false);
   }
 }

@@ -70,6 +70,8 @@ export class MqttServerStrategy
   readonly deadlines: DeadlineQueue;
   readonly stats: MqttServerStats = newServerStats();
   readonly abortable = new Set<HandlerRun>();
+  /** @internal */
+  readonly intake: IntakeControl;
   readonly wallTimeAt: (monotonic: number) => number;
   openRounds = 0;
   hooks: ProcessingHooks | undefined = undefined;
@@ -81,7 +83,6 @@ export class MqttServerStrategy
   private readonly settlement: FailureSettlement;
   private readonly shutdown: Shutdown;
   private readonly unmatched: UnmatchedMessages;
-  private readonly intake: IntakeControl;
   private readonly keys: OrderKeys;
   private readonly stallWatch: StallWatch;
 
@@ -268,7 +269,7 @@ export class MqttServerStrategy
     reportDelivery(this.client.clientId, task.delivery, outcome === 'succeeded' ? 'acknowledged' : outcome);
     this.client.acknowledge(task.delivery, reasonCode);
     this.gate.release(task);
-    this.intake.left();
+    this.intake.left(task.delivery);
     if (task.held) {
       task.held = false;
       this.redelivery.succeeded(task);
@@ -321,7 +322,7 @@ export class MqttServerStrategy
     } else {
       const task = new DeliveryTask(this, delivery, entries, this.keys.of(delivery));
       this.gate.enter(task);
-      if (!task.hasSlot) this.intake.entered();
+      this.intake.entered(delivery);
     }
   }
 

@@ -3,6 +3,7 @@ import { type MqttClient, type MqttDelivery } from '../mqtt/index.js';
 import { sendDeadLetter } from './failure-settlement.js';
 import { type DeadLetterOptions } from './mqtt-server-options.js';
 import { CallbackDeadline, type DeadlineQueue } from './deadline-queue.js';
+import { type IntakeControl } from './intake-control.js';
 import { type Clock } from '../net/clock.js';
 import { type MqttServerStats } from './task-host.js';
 
@@ -12,6 +13,7 @@ export interface UnmatchedHost {
   readonly stats: MqttServerStats;
   readonly clock: Clock;
   readonly deadlines: DeadlineQueue;
+  readonly intake: Pick<IntakeControl, 'entered' | 'left'>;
   readonly wallTimeAt: (monotonic: number) => number;
   heldChanged(): void;
 }
@@ -43,9 +45,10 @@ export class UnmatchedMessages {
     const { client, stats } = this.host;
     stats.unmatched += 1;
     this.warn(delivery.message.topic);
-    if (this.policy === 'deadLetter' && this.deadLetter !== undefined)
+    if (this.policy === 'deadLetter' && this.deadLetter !== undefined) {
+      this.host.intake.entered(delivery);
       void this.send(delivery, this.deadLetter, this.again);
-    else if (this.policy === 'acknowledge' || delivery.message.qos === 0) client.acknowledge(delivery);
+    } else if (this.policy === 'acknowledge' || delivery.message.qos === 0) client.acknowledge(delivery);
     else this.hold(delivery);
   }
 
@@ -56,6 +59,7 @@ export class UnmatchedMessages {
       await sendDeadLetter(target, delivery, undefined, 'no handler', this.host);
       stats.deadLettered += 1;
       client.acknowledge(delivery);
+      this.host.intake.left(delivery);
       this.dropped(delivery);
     } catch (error) {
       stats.deadLetterFailures += 1;

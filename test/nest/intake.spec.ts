@@ -1,5 +1,8 @@
 import { Controller } from '@nestjs/common';
-import { EventPattern, Payload } from '@nestjs/microservices';
+import { type ClientProxy, Ctx, EventPattern, Payload, RpcException } from '@nestjs/microservices';
+import { NEVER } from 'rxjs';
+import { MqttEvent } from '../../lib/nest/decorators.js';
+import { MqttMessageContext } from '../../lib/nest/mqtt-message.context.js';
 import { type MqttClient } from '../../lib/mqtt/index.js';
 import { gate, type RunningApp, settled, startApp, until } from './support/app.js';
 
@@ -93,4 +96,43 @@ it('drain(): intake stops, resolves when nothing runs; resume() takes it back', 
   running.strategy.resume();
   await running.broker.log.waitForReceived('puback', 2);
   expect(started).toEqual(['1', '2']);
+});
+
+it.each(['retry', 'detach'])(
+  'a QoS 0 flood whose handlers all %s: what is set aside counts as well, memory stays bounded',
+  async (how) => {
+    let runs = 0;
+    @Controller()
+    class Aside {
+      @MqttEvent('aside', { failure: { retry: { attempts: 2, initialDelay: 60_000, maxDelay: 60_000 } } })
+      aside(@Ctx() context: MqttMessageContext): void {
+        runs += 1;
+        if (how === 'detach') context.detach();
+        else throw new RpcException('later');
+      }
+    }
+    running = await startApp([Aside], { strategy: { concurrency: 4, receiveMaximum: 16, shutdownTimeout: 10 } });
+    const payload = Buffer.alloc(20_000, 0x78);
+    for (let i = 0; i < 6_000; i += 1) running.broker.publish('aside', payload, { qos: 0 });
+    await until(() => client().status.readingPaused, 'reading stops');
+    await settled(50);
+    // Only what one more chunk of the socket holds may come on top.
+    expect(runs).toBeGreaterThanOrEqual(1_000);
+    expect(runs).toBeLessThan(2_000);
+  },
+);
+
+it('a QoS 0 flood of unmatched messages waits for a dead-letter target that does not answer', async () => {
+  let sent = 0;
+  const target = { emit: () => ((sent += 1), NEVER) } as unknown as ClientProxy;
+  running = await startApp([Handlers], {
+    strategy: { receiveMaximum: 16, shutdownTimeout: 10, deadLetter: { client: target, pattern: 'dead' } },
+  });
+  await client().subscribe([{ filter: 'old', qos: 0 }]);
+  const payload = Buffer.alloc(20_000, 0x78);
+  for (let i = 0; i < 6_000; i += 1) running.broker.publish('old', payload, { qos: 0 });
+  await until(() => client().status.readingPaused, 'reading stops');
+  await settled(50);
+  expect(sent).toBeGreaterThanOrEqual(1_000);
+  expect(sent).toBeLessThan(2_000);
 });
