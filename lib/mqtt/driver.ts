@@ -76,12 +76,10 @@ export class SessionDriver {
           return this.connection?.setReading(output.paused);
         case 'serverDisconnect':
           this.redirect = allowedReference(output, this.options);
+          if (this.redirect !== undefined) this.session.follow(describeEndpoint(this.redirect.endpoint));
           return this.handle(output);
         case 'disconnected':
-          if (this.redirect !== undefined && output.nextDialAt !== undefined) {
-            const { clock } = this.options;
-            this.session.follow(describeEndpoint(this.redirect.endpoint), clock.now(), clock.random());
-          }
+          if (output.nextDialAt === undefined) this.redirect = undefined;
           return this.handle(output);
         default:
           return this.handle(output);

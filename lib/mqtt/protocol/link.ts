@@ -308,6 +308,7 @@ export class Link {
     const warning = silent ? this.plan.closedSilently(this.clientId, now) : undefined;
     if (warning !== undefined) this.core.warn(warning);
     this.reset(now);
+    if (!this.plan.redirected) this.followed = undefined;
     this.move('lost');
     if (!this.wanted) {
       this.core.outbox.emit({ kind: 'disconnected', cause: ending.cause, nextDialAt: undefined });
@@ -318,6 +319,7 @@ export class Link {
     const exhausted = this.failFast && !this.everConnected && this.plan.failures >= this.core.config.servers.length;
     if (delay === undefined || exhausted) {
       this.wanted = false;
+      this.followed = undefined;
       this.core.outbox.emit({ kind: 'disconnected', cause, nextDialAt: undefined });
       this.core.outbox.emit({ kind: 'gaveUp', error: cause });
       return;
@@ -339,17 +341,15 @@ export class Link {
     this.ending = undefined;
     this.farewell = undefined;
     this.deadline = undefined;
-    this.followed = undefined;
     this.authentication.reset();
     this.keepAlive.stop();
     this.parts.disconnected();
   }
 
-  /** The next dial goes to a server that a Server Reference named, soon. */
-  follow(server: string, now: number, random: number): void {
-    if (this.state !== 'offline' || !this.wanted) return;
+  /** The connection is ending, and the next dial goes to a server that a Server Reference named. */
+  follow(server: string): void {
     this.followed = server;
-    this.dialAt = now + this.core.config.reconnectDelay(0, random);
+    this.plan.redirected = true;
   }
 
   sent(now: number): void {

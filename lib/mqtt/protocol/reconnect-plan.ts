@@ -14,6 +14,9 @@ const STABLE_MS = 10_000;
  */
 const UNDISTURBED_MS = 600_000;
 
+/** Servers that send us to each other are not followed for ever. */
+const MAX_REDIRECTS = 5;
+
 /** Then at twice as many, and so on. */
 const FIRST_WARNING = 5;
 
@@ -28,6 +31,10 @@ export class ReconnectPlan {
   private attempt = 0;
   private longAttempt = 0;
   private takeovers = 0;
+  /** The next try goes to a server that a Server Reference named: soon, and not as a try that failed. */
+  redirected = false;
+  /** Such tries without a stable connection. */
+  private redirects = 0;
   /** Times in a row that a connection was closed without a word. */
   private silent = 0;
   private connectedAt: number | undefined = undefined;
@@ -56,6 +63,7 @@ export class ReconnectPlan {
   }
 
   private stable(): void {
+    this.redirects = 0;
     this.attempt = 0;
     this.longAttempt = 0;
   }
@@ -76,6 +84,10 @@ export class ReconnectPlan {
     this.connectedAt = undefined;
     if (lasted >= UNDISTURBED_MS) this.restart();
     else if (lasted >= STABLE_MS) this.stable();
+    if (this.followsReference(ending)) {
+      this.nextServer();
+      return this.config.reconnectDelay(0, random);
+    }
     if (this.fallsBack(ending)) return 0;
     switch (ending) {
       case 'controlled':
@@ -99,6 +111,14 @@ export class ReconnectPlan {
         if (!wasConnected) this.nextServer();
         return this.short(random);
     }
+  }
+
+  private followsReference(ending: Ending): boolean {
+    if (!this.redirected) return false;
+    this.redirected = false;
+    if (ending === 'giveUp') return false;
+    this.redirects += 1;
+    return this.redirects <= MAX_REDIRECTS;
   }
 
   /** 3.1.1 on the same server at once. */

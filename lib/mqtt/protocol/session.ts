@@ -125,13 +125,19 @@ export class MqttSession {
     this.link.reconnect(reason, now);
   }
 
-  follow(server: string, now: number, random: number): void {
-    this.link.follow(server, now, random);
+  /** Right after a `serverDisconnect`: the owner dials the server that it named. */
+  follow(server: string): void {
+    this.link.follow(server);
   }
 
   /** Acknowledgements that are ready, then DISCONNECT; `ended` follows when the transport is gone. */
   close(disconnect: { readonly reasonCode: number; readonly properties?: Properties }, now: number): void {
-    this.link.close(disconnect, now);
+    const { sessionExpiryInterval: expiry = 0 } = disconnect.properties ?? {};
+    // A session that CONNECT did not ask for cannot be asked for at the end [MQTT5 3.14.2.2.2].
+    if (expiry > 0 && this.core.config.sessionExpiry === 0) {
+      this.core.warn(`The session expiry was 0 at CONNECT: it cannot be ${expiry} s at DISCONNECT, and is left out`);
+      this.link.close({ reasonCode: disconnect.reasonCode }, now);
+    } else this.link.close(disconnect, now);
   }
 
   // Deliveries

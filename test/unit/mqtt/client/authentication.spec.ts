@@ -1,3 +1,4 @@
+import { type InMemoryMqttBroker } from '../../../../lib/testing/index.js';
 import { newClient, startBroker } from '../harness.js';
 
 describe('user name and password', () => {
@@ -128,5 +129,39 @@ describe('server references', () => {
     first.connection!.disconnect(0x9c, { serverReference: reference });
     await first.log.waitForReceived('connect', 1, { since });
     expect(second.log.received('connect')).toHaveLength(1);
+  });
+
+  /** Refuses every CONNECT and names `other`. */
+  const sendAway = (broker: InMemoryMqttBroker, other: InMemoryMqttBroker): void => {
+    broker.options.authenticate = () => 0x9c;
+    broker.onSend((packet) =>
+      packet.cmd === 'connack'
+        ? { ...packet, properties: { serverReference: `127.0.0.1:${other.port}`, reasonString: 'go there' } }
+        : undefined,
+    );
+  };
+
+  it('are followed from CONNACK too, within one connect()', async () => {
+    const [first, second] = [await startBroker(), await startBroker()];
+    sendAway(first, second);
+    const client = newClient(first, { protocolVersion: 5, serverReferences: ['127.0.0.1'] });
+    const { server } = await client.connect();
+    expect(server).toBe(`tcp://127.0.0.1:${second.port}`);
+    const strict = newClient(first, { clientId: 'strict', protocolVersion: 5 });
+    await expect(strict.connect()).rejects.toMatchObject({
+      reasonCode: 0x9c,
+      message: expect.stringContaining('go there'),
+    });
+  });
+
+  it('of servers that name each other are not followed for ever', async () => {
+    const [first, second] = [await startBroker(), await startBroker()];
+    sendAway(first, second);
+    sendAway(second, first);
+    const client = newClient(first, { protocolVersion: 5, serverReferences: ['127.0.0.1'] });
+    await expect(client.connect()).rejects.toMatchObject({ code: 'ERR_CONNECTION', reasonCode: 0x9c });
+    expect([first, second].map((broker) => broker.log.received('connect').length)).toEqual([3, 3]);
+    first.options.authenticate = undefined;
+    expect((await client.connect()).server).toBe(`tcp://127.0.0.1:${first.port}`);
   });
 });

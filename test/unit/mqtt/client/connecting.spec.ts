@@ -274,6 +274,15 @@ describe('close()', () => {
       { reasonCode: 4, properties: { sessionExpiryInterval: 5 } },
     ]);
   });
+
+  it('does not ask for a session that CONNECT did not ask for [MQTT5 3.14.2.2.2]', async () => {
+    const options = { protocolVersion: 5 as const, sessionExpiry: 0, allowEphemeralSession: true };
+    const { broker, client } = await startPair(options);
+    await client.close({ sessionExpiry: 5 });
+    const [{ reasonCode, properties }] = await broker.log.waitForReceived('disconnect', 1);
+    expect([reasonCode, properties]).toEqual([0, undefined]);
+    expect(client.warnings.join()).toContain('session expiry was 0');
+  });
 });
 
 describe('destroy()', () => {
