@@ -187,9 +187,10 @@ export class FrameMaker<O extends SendOp> {
     op.sequenceId = id;
     // All chunks have one sequence id, as the broker's deduplication and the consumers expect.
     const stored: { ledgerId: number; entryId: number }[] = [];
+    const whole = { refused: false };
     const count = frames.length;
     frames.forEach((bytes, index) =>
-      this.emit(bytes, id, id, [op], false, count === 1 ? undefined : { index, count, stored }),
+      this.emit(bytes, id, id, [op], false, count === 1 ? undefined : { index, count, stored, whole }),
     );
   }
 

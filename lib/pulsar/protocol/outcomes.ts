@@ -67,7 +67,7 @@ export class Outcomes<O extends SendOp> {
       frame.chunk.stored.push({ ledgerId: -1, entryId: -1 });
       return;
     }
-    const refused = frame.refusals > 0 || frame.doubtful;
+    const refused = frame.refusals > 0 || frame.doubtful || frame.chunk?.whole.refused === true;
     const torn = !refused && this.mayBeTorn(frame);
     for (const op of frame.ops) {
       if (op === undefined) continue;

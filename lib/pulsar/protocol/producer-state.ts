@@ -15,7 +15,7 @@ import {
 import { ProducerLink, type RetryBackoff } from './producer-link.js';
 import { type ProducerPhase } from './producer-table.js';
 import { type Receipt, Receipts } from './receipts.js';
-import { OpState, type SealedFrame, type SendOp, type Settlement } from './send-op.js';
+import { markRefused, OpState, type SealedFrame, type SendOp, type Settlement } from './send-op.js';
 import { BrokerError, failureKind, isBusy, isFencedBy, serverErrorRule } from './server-errors.js';
 
 type SendRefusal = Extract<LinkEvent, { readonly kind: 'sendError' }>;
@@ -301,7 +301,7 @@ export class ProducerState<O extends SendOp> {
       this.lateReceipts += 1;
       return;
     }
-    frame.refusals += 1;
+    markRefused(frame);
     const rule = serverErrorRule(code);
     switch (rule.send) {
       case 'item':
@@ -327,7 +327,7 @@ export class ProducerState<O extends SendOp> {
   private takeLateSendError({ sequenceId, code, message }: SendRefusal): void {
     const frame = this.flow.pending.find(sequenceId);
     if (frame === undefined) return;
-    frame.refusals += 1;
+    markRefused(frame);
     if (serverErrorRule(code).send !== 'terminal') return;
     this.ending ??= new BrokerError(`SEND ${sequenceId} to '${this.config.topic}'`, code, message);
   }

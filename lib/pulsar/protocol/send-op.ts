@@ -85,6 +85,8 @@ export interface ChunkPlace {
   readonly count: number;
   /** Of the whole message: where its chunks were stored. */
   readonly stored: { ledgerId: number; entryId: number }[];
+  /** Of the whole message: the broker refused one of its chunks once. It names the message, not the chunk. */
+  readonly whole: { refused: boolean };
 }
 
 /** An outcome for the driver to pass on, in order. */
@@ -93,3 +95,9 @@ export type Settlement<O extends SendOp = SendOp> =
   | { readonly kind: 'deduplicated'; readonly op: O }
   | { readonly kind: 'failed'; readonly op: O; readonly error: TransportError }
   | { readonly kind: 'flushed'; readonly token: unknown; readonly error: TransportError | undefined };
+
+/** The broker has refused it; of a chunk nobody can say which one of its message it was. */
+export function markRefused(frame: SealedFrame): void {
+  frame.refusals += 1;
+  if (frame.chunk !== undefined) frame.chunk.whole.refused = true;
+}

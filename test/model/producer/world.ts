@@ -312,6 +312,8 @@ export class World {
   }
 
   private passTime(): void {
+    // A turn of the event loop ends before a timer rings: what was put in is taken.
+    this.settleAll();
     const deadline = this.core.nextDeadline();
     const jump = this.random.chance(0.5) || this.healing ? deadline - this.now : this.random.below(300);
     // The timer rings at the deadline: no time passes without it.

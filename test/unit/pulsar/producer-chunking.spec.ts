@@ -119,4 +119,30 @@ describe('chunked messages', () => {
     expect(assembled(broker)).toEqual(['1 a', '7000 b']);
     expect(producer.stats).toMatchObject({ pendingMessages: 0, pendingBytes: 0, possibleDuplicates: 1 });
   });
+
+  it('of which several were refused are not called stored when the last is dropped afterwards', async () => {
+    const broker = await world.broker();
+    broker.cluster.deduplication = true;
+    const producer = await world.client(broker).createProducer({ ...CHUNKED, name: 'gateway' });
+    let sends = 0;
+    broker.onReceive((type, body, connection) => {
+      if (type !== 'send' || ![1, 4].includes(++sends)) return undefined;
+      // Chunks 0 and 3; the broker names the message, so both refusals look the same.
+      const { producerId, sequenceId } = body as { producerId: number; sequenceId: number };
+      connection.send('sendError', { producerId, sequenceId, error: 9, message: 'Checksum failed on the broker' });
+      return 'ignore';
+    });
+    const results = await Promise.allSettled([
+      producer.send(large(7_000, 'a')),
+      producer.send(text('b')),
+      producer.send(text('c')),
+    ]);
+    expect(results).toMatchObject([
+      { status: 'rejected', reason: { code: 'ERR_DEDUPLICATED', ambiguous: true } },
+      { status: 'fulfilled' },
+      { status: 'fulfilled' },
+    ]);
+    expect(assembled(broker)).toEqual(['1 b', '1 c']);
+    expect(producer.stats).toMatchObject({ pendingMessages: 0, pendingBytes: 0 });
+  });
 });
