@@ -136,3 +136,18 @@ it('a QoS 0 flood of unmatched messages waits for a dead-letter target that does
   expect(sent).toBeGreaterThanOrEqual(1_000);
   expect(sent).toBeLessThan(2_000);
 });
+
+it('a QoS 1 flood over 3.1.1, which has no Receive Maximum: reading stops at what we would have asked for', async () => {
+  running = await startApp([Handlers], { strategy: { protocolVersion: 4, concurrency: 4, receiveMaximum: 16 } });
+  const payload = Buffer.alloc(2_000, 0x78);
+  const total = 5_000;
+  for (let i = 0; i < total; i += 1) running.broker.publish('t', payload, { qos: 1 });
+  await until(() => client().status.readingPaused, 'reading stops');
+  await settled(50);
+  // Only what one more chunk of the socket holds may come on top.
+  expect(client().window.used).toBeGreaterThanOrEqual(16);
+  expect(client().window.used).toBeLessThan(200);
+  end.open();
+  await running.broker.log.waitForReceived('puback', total, {}, 25_000);
+  expect(client().window.used).toBe(0);
+});
