@@ -170,6 +170,29 @@ describe('TLS', () => {
     expect(error?.message).toContain('localhost');
   });
 
+  it('sends the host name as SNI, or the name that is given, and offers the protocols of ALPN', async () => {
+    const seen: unknown[] = [];
+    const server = createTlsServer({ cert: files.cert, key: files.key, ALPNProtocols: ['mqtt'] }, (socket) => {
+      seen.push([(socket as { servername?: string }).servername, socket.alpnProtocol]);
+      echo(socket);
+    });
+    const port = await listen(server);
+    const alpnProtocols = ['x-amzn-mqtt-ca', 'mqtt'];
+    for (const tls of [
+      { ca: files.ca, alpnProtocols },
+      { rejectUnauthorized: false, servername: 'other.example' },
+    ]) {
+      const { transport, opened, bytes } = open({ scheme: 'tls', host: 'localhost', port }, { tls });
+      await opened;
+      transport.write(Buffer.from('x'));
+      await bytes(1);
+    }
+    expect(seen).toEqual([
+      ['localhost', 'mqtt'],
+      ['other.example', false],
+    ]);
+  });
+
   it('accepts anything only when told so', async () => {
     const port = await start();
     const { opened } = open({ scheme: 'tls', host: 'localhost', port }, { tls: { rejectUnauthorized: false } });

@@ -162,11 +162,17 @@ describe('the answer of the server', () => {
   it('a refusal rejects with its reason', async () => {
     const { broker, client } = await startPair({ protocolVersion: 5 });
     broker.onPublish = () => 0x97;
+    broker.onSend((packet) =>
+      packet.cmd === 'puback' || packet.cmd === 'pubrec'
+        ? { ...packet, properties: { reasonString: 'quota of tenant 7' } }
+        : undefined,
+    );
     for (const qos of [1, 2] as const) {
       await expect(client.publish({ topic: 'p', payload: '', qos })).rejects.toMatchObject({
         code: 'ERR_PUBLISH',
         reasonCode: 0x97,
         retriable: true,
+        message: expect.stringContaining('quota of tenant 7'),
       });
     }
     expect(broker.log.received('pubrel')).toEqual([]);

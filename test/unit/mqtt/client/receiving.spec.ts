@@ -240,6 +240,31 @@ describe('backpressure', () => {
     expect(reasonCode).toBe(0x93);
   });
 
+  it('the bound of that is overrunLimit: while an answer is awaited, reading goes on to it and no further', async () => {
+    const { broker, client } = await startPair(
+      { receiveMaximum: 2, overrunLimit: 10, protocolVersion: 5 },
+      { overrun: 100 },
+    );
+    const stop = broker.withhold('puback');
+    const published = client.publish({ topic: 'p', payload: '', qos: 1 });
+    await broker.log.waitForReceived('publish', 1);
+    for (let i = 0; i < 11; i++) broker.publish('t/a', String(i));
+    const [{ reasonCode }] = await broker.log.waitForReceived('disconnect', 1);
+    expect(reasonCode).toBe(0x93);
+    expect(client.handedOut).toHaveLength(10);
+    // The session stays: with the answer there, and the oldest acknowledged, nothing is lost.
+    stop();
+    client.onDelivery = (delivery) => {
+      client.handedOut.push(delivery);
+      client.acknowledge(delivery);
+    };
+    for (const delivery of client.handedOut.slice()) client.acknowledge(delivery);
+    await published;
+    await handedOut(broker, client, 11);
+    expect(client.payloads).toEqual(Array.from({ length: 11 }, (_, i) => String(i)));
+    expect(client.stats.sessionsLost).toBe(0);
+  });
+
   it('drain() hands out nothing new; what came stays with the broker', async () => {
     const { broker, client } = await startPair();
     broker.publish('t/a', '1');

@@ -29,6 +29,17 @@ it('a refused filter and a lower QoS are named', async () => {
   expect(() => assertGranted(grants.slice(1), { allowLower: true })).not.toThrow();
 });
 
+it('the reason string of the server is told', async () => {
+  const broker = await startBroker({ subackCode: () => 0x87 });
+  broker.onSend((packet) =>
+    packet.cmd === 'suback' ? { ...packet, properties: { reasonString: 'not for you' } } : undefined,
+  );
+  const client = newClient(broker, { protocolVersion: 5 });
+  await client.connect();
+  const grants = await client.subscribe([{ filter: 'a', qos: 1 }]);
+  expect(grants).toEqual([{ filter: 'a', requestedQos: 1, reasonCode: 0x87, reasonString: 'not for you' }]);
+});
+
 it('3.1.1 tells a failure by 0x80', async () => {
   const broker = await startBroker({ subackCode: () => 0x80 });
   const client = newClient(broker, { protocolVersion: 4 });
