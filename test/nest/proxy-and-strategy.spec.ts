@@ -145,6 +145,11 @@ describe('MqttClientProxy and MqttServerStrategy', () => {
     await expect(lastValueFrom(proxy.send('sum', record))).rejects.toMatchObject({ code: 'ERR_TIMEOUT' });
     expect(proxy.stats).toMatchObject({ requestTimeouts: 1, openRequests: 0 });
     expect(broker.log.received('publish')[0].properties).toMatchObject({ messageExpiryInterval: 1 });
+    await new Promise((resolve) => setTimeout(resolve, 1_050));
+    await serve();
+    expect(await lastValueFrom(proxy.send('stream', [7]))).toBe(7);
+    // Two requests and one reply.
+    expect(broker.log.received('publish')).toHaveLength(3);
   });
 
   it('no deadlock: every running handler waits for a reply and for a PUBACK during a flood', async () => {
