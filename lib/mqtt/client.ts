@@ -175,7 +175,7 @@ export class MqttClient {
    * The message is done with: its acknowledgement leaves in its turn, in the write at the end of this turn of the event
    * loop if nothing before it is open.
    *
-   * @param reasonCode MQTT 5: 0x80 and above tell the broker that it was refused, and end it as well
+   * @param reasonCode MQTT 5: 0x80 and above end it as refused; throws for one that PUBACK or PUBREC does not know
    * @returns false if it was acknowledged before
    */
   acknowledge(delivery: MqttDelivery, reasonCode = 0, properties?: Properties): boolean {

@@ -44,7 +44,8 @@ export function toBuffer(payload: PublishRequest['payload']): Buffer {
 export function withRemainingExpiry(publish: OutboundPublish, again: boolean, now: number): Properties | undefined {
   const { properties } = publish;
   const interval = properties?.messageExpiryInterval;
-  if (properties === undefined || interval === undefined) return properties;
+  // One that is no interval is for the encoder to refuse.
+  if (properties === undefined || interval === undefined || !(interval >= 0)) return properties;
   const remaining = interval - Math.floor((now - publish.submittedAt) / 1000);
   if (remaining <= 0 && interval > 0 && !again) {
     throw new TimeoutError(

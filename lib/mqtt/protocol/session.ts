@@ -1,3 +1,4 @@
+import { encodeAck } from '../codec/acks.js';
 import { type Properties } from '../codec/packets.js';
 import { type SessionConfig } from './config.js';
 import { type ConnectCredentials } from './connect.js';
@@ -154,7 +155,13 @@ export class MqttSession {
     return this.inbound.fail(delivery);
   }
 
+  /** @throws LocalProtocolError for a reason code or properties that the acknowledgement cannot carry */
   acknowledge(delivery: Delivery, reasonCode: number, properties: Properties | undefined): boolean {
+    const { qos } = delivery.message;
+    if (qos > 0 && (reasonCode !== 0 || properties !== undefined)) {
+      // Checked here, where the caller can be told: its turn may come much later.
+      encodeAck({ type: qos === 2 ? 'pubrec' : 'puback', packetId: 1, reasonCode, properties }, 5);
+    }
     return this.inbound.acknowledge(delivery, reasonCode, properties);
   }
 

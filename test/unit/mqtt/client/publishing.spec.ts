@@ -245,6 +245,13 @@ describe('properties', () => {
     expect(broker.log.received('publish')).toMatchObject([{ properties: { messageExpiryInterval: 50 } }]);
   });
 
+  it.each([-1, 0.5, 2 ** 32])('an expiry of %d s is refused', async (messageExpiryInterval) => {
+    const { broker, client } = await startPair({ protocolVersion: 5 });
+    const publish = client.publish({ topic: 'p', payload: '', qos: 1, properties: { messageExpiryInterval } });
+    await expect(publish).rejects.toMatchObject({ code: 'ERR_LOCAL_PROTOCOL' });
+    expect(received(broker)).toEqual([]);
+  });
+
   it('are left out of 3.1.1, with one warning', async () => {
     const { broker, client } = await startPair({ protocolVersion: 4 });
     for (let i = 0; i < 2; i++) {

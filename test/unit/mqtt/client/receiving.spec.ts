@@ -112,6 +112,24 @@ describe('an acknowledgement that was written', () => {
     }
   });
 
+  it('that no packet can carry is refused at the call, and the delivery is as it was', async () => {
+    const { broker, client } = await startPair({ protocolVersion: 5 });
+    broker.publish('t/a', 'x');
+    broker.publish('t/b', 'x', { qos: 2 });
+    await handedOut(broker, client, 2);
+    const local = expect.objectContaining({ code: 'ERR_LOCAL_PROTOCOL' });
+    for (const delivery of client.handedOut) {
+      expect(() => client.acknowledge(delivery, 0x92)).toThrow(local);
+      expect(() => client.acknowledge(delivery, 0, { userProperties: [['a', 1 as never]] })).toThrow(local);
+      expect(() => client.acknowledge(delivery, 0, { contentType: 'x' })).toThrow(local);
+      expect(delivery.state).toBe('waiting');
+      expect(client.acknowledge(delivery)).toBe(true);
+    }
+    await broker.log.waitForReceived('puback', 1);
+    await broker.log.waitForReceived('pubcomp', 1);
+    expect(client.errors).toEqual([]);
+  });
+
   it('a refused QoS 2 message is over: no PUBREL is awaited', async () => {
     const { broker, client } = await startPair({ protocolVersion: 5 });
     broker.publish('t/a', 'x', { qos: 2 });
