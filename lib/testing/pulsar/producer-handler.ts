@@ -153,18 +153,29 @@ export class ProducerHandler {
       if (moved) throw new Refused('ProducerFenced', `Topic epoch has already moved. Current epoch: ${topic.epoch}`);
       this.own(producer);
     } else {
-      // The fenced are told nothing; their next SEND ends their connection.
-      for (const older of topic.producers.values()) older.fenced = true;
-      topic.producers.clear();
-      topic.exclusive = undefined;
+      this.fenceOthers(topic);
+      // Only then: one that comes back too late puts out who is there, who may come back in its turn.
+      if (moved) throw new Refused('ProducerFenced', `Topic epoch has already moved. Current epoch: ${topic.epoch}`);
       this.own(producer);
     }
     this.admit(producer);
   }
 
+  /** Those who have the topic are told nothing, and their next SEND ends their connection; those in line are refused. */
+  private fenceOthers(topic: PulsarTopic): void {
+    for (const older of topic.producers.values()) older.fenced = true;
+    topic.producers.clear();
+    topic.exclusive = undefined;
+    for (const { connection, producerId, requestId } of topic.waiting.splice(0)) {
+      connection.producers.delete(producerId);
+      answerError(connection, requestId, 'ProducerFenced', 'Fenced out by a producer with exclusive access');
+    }
+  }
+
+  /** Who comes for the first time opens an epoch of the topic; who comes back goes on with its own. */
   private own(producer: ProducerHandle): void {
     producer.topic.exclusive = producer;
-    producer.topic.epoch = Math.max(producer.topic.epoch + 1, producer.command.topicEpoch ?? 0);
+    producer.topic.epoch = producer.command.topicEpoch ?? producer.topic.epoch + 1;
     producer.topicEpoch = producer.topic.epoch;
   }
 

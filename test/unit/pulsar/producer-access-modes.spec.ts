@@ -146,4 +146,36 @@ describe('access modes', () => {
     expect(received(broker, 'producer')).toBe(tries);
     expect(old.stats).toMatchObject({ pendingMessages: 0, pendingBytes: 0, waitingMessages: 0 });
   });
+
+  it('exclusiveWithFencing: one that was fenced by another does not take the topic back', async () => {
+    const broker = await world.broker();
+    const options = { topic: 'unit', accessMode: 'exclusiveWithFencing', batching: false } as const;
+    const old = await world.client(broker).createProducer({ ...options, name: 'old' });
+    await old.send(text('a'));
+    // Its own reconnect is no rival.
+    broker.cut();
+    await old.send(text('b'));
+    const heir = await world.client(broker).createProducer({ ...options, name: 'heir' });
+    await heir.send(text('c'));
+    await expect(old.send(text('lost'))).rejects.toMatchObject({ code: 'ERR_FENCED', retriable: false });
+    expect(old.state).toBe('terminated');
+    const tries = producerCommands(broker).filter(({ producerName }) => producerName === 'old').length;
+    await heir.send(text('d'));
+    expect(heir.state).toBe('ready');
+    expect([...new Set(broker.topic('unit').texts)]).toEqual(['a', 'b', 'c', 'd']);
+    expect(producerCommands(broker).filter(({ producerName }) => producerName === 'old')).toHaveLength(tries);
+  });
+
+  it('waitForExclusive: one in line is fenced by who takes the topic over', async () => {
+    const broker = await world.broker();
+    const first = await world.client(broker).createProducer({ topic: 'unit', accessMode: 'exclusive' });
+    const waiting = world.client(broker).createProducer({ topic: 'unit', accessMode: 'waitForExclusive' });
+    const refused = expect(waiting).rejects.toMatchObject({ code: 'ERR_FENCED', retriable: false });
+    await broker.waitFor(() => received(broker, 'producer') === 2);
+    const taker = await world.client(broker).createProducer({ topic: 'unit', accessMode: 'exclusiveWithFencing' });
+    await refused;
+    await taker.send(text('taken'));
+    await expect(first.send(text('late'))).rejects.toMatchObject({ code: 'ERR_FENCED' });
+    expect(broker.topic('unit').texts).toEqual(['taken']);
+  });
 });
