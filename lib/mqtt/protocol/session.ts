@@ -160,7 +160,9 @@ export class MqttSession {
     const { qos } = delivery.message;
     if (qos > 0 && (reasonCode !== 0 || properties !== undefined)) {
       // Checked here, where the caller can be told: its turn may come much later.
-      encodeAck({ type: qos === 2 ? 'pubrec' : 'puback', packetId: 1, reasonCode, properties }, 5);
+      const { length } = encodeAck({ type: qos === 2 ? 'pubrec' : 'puback', packetId: 1, reasonCode, properties }, 5);
+      // [MQTT-3.4.2-2, 3.4.2-3, 3.5.2-2, 3.5.2-3]
+      if (length > this.core.limits.maximumPacketSize) properties = undefined;
     }
     return this.inbound.acknowledge(delivery, reasonCode, properties);
   }

@@ -112,6 +112,24 @@ describe('an acknowledgement that was written', () => {
     }
   });
 
+  it("leaves its properties out where the server's Maximum Packet Size has no room for them", async () => {
+    const { broker, client } = await startPair({ protocolVersion: 5 }, { limits: { maximumPacketSize: 40 } });
+    broker.publish('t/a', '1');
+    broker.publish('t/a', '2');
+    await handedOut(broker, client, 2);
+    const [first, second] = client.handedOut;
+    client.acknowledge(first, 0x83, { reasonString: 'no' });
+    client.acknowledge(second, 0x83, { reasonString: 'x'.repeat(40) });
+    const told = (await broker.log.waitForReceived('puback', 2)).map(({ reasonCode, properties }) => [
+      reasonCode,
+      properties?.reasonString,
+    ]);
+    expect(told).toEqual([
+      [0x83, 'no'],
+      [0x83, undefined],
+    ]);
+  });
+
   it('that no packet can carry is refused at the call, and the delivery is as it was', async () => {
     const { broker, client } = await startPair({ protocolVersion: 5 });
     broker.publish('t/a', 'x');
