@@ -141,6 +141,26 @@ describeWithBrokers('Pulsar producer access modes', () => {
     expect(numbers.slice(takenOver).filter((number) => number < 1_000_000)).toEqual([]);
   });
 
+  it('exclusiveWithFencing against its like: the fenced one ends and does not take the topic back', async () => {
+    const old = await open('exclusiveWithFencing');
+    old.start(200);
+    await old.resolvesMore(30);
+    const heir = await open('exclusiveWithFencing', 1_000_000);
+    heir.start(200);
+    await until('the end of the fenced one', () => old.producer.state === 'terminated', 60_000);
+    await old.settle();
+    await heir.resolvesMore(30);
+    await heir.settle();
+    const stored = await readTopic(pulsarUrl, topic);
+    expect(old.violations(stored)).toEqual([]);
+    expect(heir.violations(stored)).toEqual([]);
+    expect(heir.errors.size).toBe(0);
+    for (const error of old.errors.values()) expect(error).toMatchObject({ code: 'ERR_FENCED', retriable: false });
+    const numbers = await storedNumbers();
+    const takenOver = numbers.findIndex((number) => number >= 1_000_000);
+    expect(numbers.slice(takenOver).filter((number) => number < 1_000_000)).toEqual([]);
+  });
+
   // 4.0.7 lets the shared producer in again beside the exclusive one (it takes the end of any producer for the end of the
   // exclusive one), so only what the client can promise is asked for: nothing fails, nothing is lost, order is kept.
   it('exclusiveWithFencing on a topic with a shared producer: that one loses nothing', async () => {
