@@ -12,6 +12,7 @@ import { type SessionCore } from './core.js';
 import { GrantedFilters } from './granted-filters.js';
 import { SUBSCRIBE_IDENTIFIERS } from './packet-ids.js';
 import { SubscribeJob, UnsubscribeJob } from './subscribe-job.js';
+import { type Answer, checkSubscription, lackingOfServer } from './subscription-check.js';
 import { validateTopicFilter } from './topic-filter.js';
 import { type Subscription, type SubscriptionGrant } from './types.js';
 
@@ -28,6 +29,10 @@ interface PendingPacket {
   readonly parts: readonly Part[];
   readonly deadline: number;
   timedOut: boolean;
+}
+
+interface AnsweredPart extends Answer {
+  readonly part: Part<SubscribeJob>;
 }
 
 const NO_SUBSCRIPTION_EXISTED = 0x11;
@@ -75,7 +80,12 @@ export class Subscriptions {
 
   /** @throws LocalProtocolError for what the protocol or the server does not allow; then nothing was changed */
   subscribe(requests: readonly Subscription[], token: unknown, now: number): void {
-    for (const request of requests) this.check(request);
+    for (const request of requests) {
+      checkSubscription(request);
+      const lacking = this.online ? lackingOfServer(request, this.core.limits) : undefined;
+      if (lacking !== undefined)
+        throw new LocalProtocolError(`Subscription '${request.filter}': ${lacking.reasonString}`);
+    }
     const job = new SubscribeJob(requests, token);
     requests.forEach((request, index) => {
       this.wanted.set(request.filter, request);
@@ -95,31 +105,6 @@ export class Subscriptions {
     });
     if (filters.length === 0) this.core.outbox.emit(job);
     this.pump(now);
-  }
-
-  private check(request: Subscription): void {
-    const { filter, qos, noLocal, retainHandling, subscriptionIdentifier: identifier } = request;
-    validateTopicFilter(filter);
-    if (!(qos === 0 || qos === 1 || qos === 2)) {
-      throw new LocalProtocolError(`Subscription '${filter}': QoS must be 0, 1 or 2`);
-    }
-    if (retainHandling !== undefined && ![0, 1, 2].includes(retainHandling)) {
-      throw new LocalProtocolError(`Subscription '${filter}': retainHandling must be 0, 1 or 2`);
-    }
-    if (noLocal === true && filter.startsWith('$share/')) {
-      throw new LocalProtocolError(`Subscription '${filter}': a shared one must not set noLocal [MQTT-3.8.3-4]`);
-    }
-    if (identifier !== undefined && !(Number.isInteger(identifier) && identifier > 0 && identifier <= 268_435_455)) {
-      throw new LocalProtocolError(`Subscription '${filter}': the identifier must be from 1 to 268,435,455`);
-    }
-    if (!this.online) return;
-    const { wildcardSubscriptions, sharedSubscriptions } = this.core.limits;
-    if (!sharedSubscriptions && filter.startsWith('$share/')) {
-      throw new LocalProtocolError(`Subscription '${filter}': the server has no shared subscriptions`);
-    }
-    if (!wildcardSubscriptions && /[+#]/.test(filter)) {
-      throw new LocalProtocolError(`Subscription '${filter}': the server has no wildcard subscriptions`);
-    }
   }
 
   /** CONNECT is about to be written. */
@@ -143,6 +128,7 @@ export class Subscriptions {
     );
     const renewal = new SubscribeJob(missing, undefined);
     this.queue.unshift(...missing.map((_, index) => ({ job: renewal, index })));
+    this.refuseLacking();
     this.pump(now);
   }
 
@@ -255,28 +241,44 @@ export class Subscriptions {
     const subscribes = this.take(packet.packetId, 'subscribed', packet.reasonCodes.length)?.filter(isSubscribe);
     if (subscribes === undefined) return;
     const reasonString = packet.properties?.reasonString;
-    const refused: SubscriptionGrant[] = [];
-    subscribes.forEach((part, i) => {
-      const request = requestOf(part);
-      const reasonCode = packet.reasonCodes[i];
-      const grant: SubscriptionGrant = {
-        filter: request.filter,
-        requestedQos: request.qos,
-        reasonCode,
+    this.conclude(
+      subscribes.map((part, i) => ({
+        part,
+        reasonCode: packet.reasonCodes[i],
         ...(reasonString !== undefined && { reasonString }),
-      };
+      })),
+    );
+    this.pump(now);
+    this.recordAtEnd();
+  }
+
+  private conclude(answers: readonly AnsweredPart[]): void {
+    const refused: SubscriptionGrant[] = [];
+    for (const { part, ...answer } of answers) {
+      const request = requestOf(part);
+      const grant: SubscriptionGrant = { filter: request.filter, requestedQos: request.qos, ...answer };
       const renewal = part.job.token === undefined;
-      this.answered(request, reasonCode, renewal);
+      this.answered(request, answer.reasonCode, renewal);
       this.refused.delete(request.filter);
-      if (renewal && (reasonCode >= 0x80 || reasonCode < request.qos)) {
+      if (renewal && (answer.reasonCode >= 0x80 || answer.reasonCode < request.qos)) {
         this.refused.add(request.filter);
         refused.push(grant);
       }
       this.fulfil(part, grant);
-    });
+    }
     if (refused.length > 0) this.core.outbox.emit({ kind: 'resubscribeRefused', grants: refused });
-    this.pump(now);
-    this.recordAtEnd();
+  }
+
+  /** What this server says it does not have is not asked for: the answer is the one that it would give. */
+  private refuseLacking(): void {
+    const refused: AnsweredPart[] = [];
+    this.queue = this.queue.filter((part) => {
+      const lacking = isSubscribe(part) ? lackingOfServer(requestOf(part), this.core.limits) : undefined;
+      if (lacking === undefined || !isSubscribe(part)) return true;
+      refused.push({ part, ...lacking });
+      return false;
+    });
+    this.conclude(refused);
   }
 
   /** A refused filter of a renewal stays wanted: it is tried again on the next connection. */

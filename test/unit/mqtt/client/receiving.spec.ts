@@ -394,6 +394,39 @@ describe('subscriptions', () => {
     await expect(client.subscribe([subscription])).rejects.toThrow(text);
   });
 
+  it('what the server says it lacks is refused here, at the call and where it waited for a connection', async () => {
+    const limits = { wildcardSubscriptionAvailable: false, sharedSubscriptionAvailable: false };
+    const broker = await startBroker({ limits });
+    const client = newClient(broker, { protocolVersion: 5 });
+    const early = client.subscribe(['a', 'a/+', '$share/g/a'].map((filter) => ({ filter, qos: 1 as const })));
+    await client.connect();
+    expect((await early).map(({ filter, reasonCode }) => [filter, reasonCode])).toEqual([
+      ['a', 1],
+      ['a/+', 0xa2],
+      ['$share/g/a', 0x9e],
+    ]);
+    await expect(client.subscribe([{ filter: '#', qos: 1 }])).rejects.toThrow(/no wildcard subscriptions/);
+    await expect(client.subscribe([{ filter: '$share/g/b', qos: 1 }])).rejects.toThrow(/no shared subscriptions/);
+    expect(broker.log.received('subscribe').flatMap(({ subscriptions }) => subscriptions)).toMatchObject([
+      { topic: 'a' },
+    ]);
+  });
+
+  it('after a failover to a server that lacks them they are named, and come back with one that has them', async () => {
+    const { broker, client } = await startPair({ protocolVersion: 5 });
+    broker.options.limits = { wildcardSubscriptionAvailable: false };
+    broker.dropSession('client');
+    await cutAndReconnect(broker);
+    await broker.log.waitFor(() => client.errors.length > 0);
+    expect(client.status.refusedFilters).toEqual(['t/#']);
+    expect(broker.log.received('subscribe')).toHaveLength(1);
+    broker.options.limits = {};
+    broker.dropSession('client');
+    await cutAndReconnect(broker);
+    await broker.log.waitFor(() => client.status.refusedFilters.length === 0);
+    expect(broker.log.received('subscribe')).toHaveLength(2);
+  });
+
   it('open ones are rejected by close()', async () => {
     const { broker, client } = await startPair();
     broker.withhold('suback', 'unsuback');
