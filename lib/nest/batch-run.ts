@@ -54,6 +54,7 @@ export class BatchRun implements OutcomeSink {
   private readonly failures = new Map<number, unknown>();
   private scope: EmitScope | undefined = undefined;
   private recorded: { error: unknown } | undefined = undefined;
+  private abandoned = false;
 
   constructor(
     private readonly host: TaskHost,
@@ -97,8 +98,12 @@ export class BatchRun implements OutcomeSink {
     return this.scope?.stoppedMs(now) ?? 0;
   }
 
-  /** The time of one of its runs is over; the others' is as well or will be. */
+  /**
+   * The time of one of its runs is over; the others' is as well or will be. However the handler ends now, perhaps early
+   * because its signal told it, counts for none of them.
+   */
   abandon(): void {
+    this.abandoned = this.ended = true;
     cancelOutcome(this);
     this.scope?.cancelUnwritten();
   }
@@ -112,6 +117,7 @@ export class BatchRun implements OutcomeSink {
     this.whenIdle(() => {
       const emit = this.scope?.failure();
       this.scope?.close();
+      if (this.abandoned) return;
       this.ended = true;
       for (const [index, run] of this.runs.entries()) {
         if (this.failures.has(index)) run.batchFailed(this.failures.get(index), 'handler', false);
@@ -124,6 +130,7 @@ export class BatchRun implements OutcomeSink {
   handlerFailed(error: unknown): void {
     this.whenIdle(() => {
       this.scope?.close();
+      if (this.abandoned) return;
       this.ended = true;
       for (const [index, run] of this.runs.entries()) {
         if (this.failures.has(index)) run.batchFailed(this.failures.get(index), 'handler', false);
