@@ -161,6 +161,27 @@ describeWithBrokers('Pulsar producer access modes', () => {
     expect(numbers.slice(takenOver).filter((number) => number < 1_000_000)).toEqual([]);
   });
 
+  // For its keep alive after CLOSE_PRODUCER the broker drops sends for that producer id without a word: whoever is fenced
+  // then hears nothing, and only opening the producer once more tells.
+  it('exclusiveWithFencing against its like just after an unload: the fenced one ends all the same', async () => {
+    const old = await open('exclusiveWithFencing');
+    old.start(200);
+    await old.resolvesMore(30);
+    await admin.unload(topic);
+    await old.resolvesMore(30);
+    const heir = await open('exclusiveWithFencing', 1_000_000);
+    heir.start(20);
+    await until('the end of the fenced one', () => old.producer.state === 'terminated', 120_000);
+    await old.settle();
+    await heir.settle();
+    const stored = await readTopic(pulsarUrl, topic);
+    expect(old.violations(stored)).toEqual([]);
+    expect(heir.violations(stored)).toEqual([]);
+    expect(heir.errors.size).toBe(0);
+    expect(old.errors.size).toBeGreaterThan(0);
+    for (const error of old.errors.values()) expect(error).toMatchObject({ code: 'ERR_FENCED', retriable: false });
+  }, 240_000);
+
   // 4.0.7 lets the shared producer in again beside the exclusive one (it takes the end of any producer for the end of the
   // exclusive one), so only what the client can promise is asked for: nothing fails, nothing is lost, order is kept.
   it('exclusiveWithFencing on a topic with a shared producer: that one loses nothing', async () => {

@@ -57,3 +57,10 @@ export function receiptMismatch(
       `${oldest.sequenceId} to ${oldest.highestSequenceId}`,
   );
 }
+
+/** The broker reopened the producer and takes nothing that is sent to it. */
+export function silentLink(topic: string): TransportError {
+  return new TransportError('ERR_CONNECTION', `No receipt from '${topic}' since the broker had closed the producer`, {
+    retriable: true,
+  });
+}

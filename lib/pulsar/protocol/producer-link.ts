@@ -1,6 +1,7 @@
 import { type TransportError } from '../../errors.js';
 import { type DialHint, type ProducerAction } from './producer-events.js';
 import { nextPhase, type ProducerCause, type ProducerPhase } from './producer-table.js';
+import { isFencedBy } from './server-errors.js';
 
 export interface RetryBackoff {
   readonly initial: number;
@@ -27,6 +28,9 @@ export class ProducerLink {
   // valid for one link
   private upAt = 0;
   private proven = false;
+  private receiptAt = 0;
+  /** When it is asked whether the broker takes anything on this link; Infinity = not. */
+  checkAt = Infinity;
 
   private attempt = 0;
   private hint: DialHint | undefined = undefined;
@@ -58,11 +62,14 @@ export class ProducerLink {
     this.hint = undefined;
   }
 
-  up(now: number): void {
+  /** @param reopened the broker had closed the producer, or refused something: it may still drop what comes for it */
+  up(now: number, reopened: boolean): void {
     this.move('accepted');
     this.everUp = true;
     this.upAt = now;
     this.proven = false;
+    this.receiptAt = now;
+    this.checkAt = reopened ? now + CHECK_AFTER : Infinity;
     this.connects += 1;
     this.actions.push({ kind: 'connected', generation: this.generation });
   }
@@ -73,8 +80,25 @@ export class ProducerLink {
     this.actions.push({ kind: 'queued' });
   }
 
-  receiptSeen(): void {
+  receiptSeen(now: number): void {
     this.proven = true;
+    this.receiptAt = now;
+  }
+
+  /**
+   * For the keep alive after CLOSE_PRODUCER a 4.0.7 broker drops sends for that producer id without a word, also when another
+   * producer has fenced the reopened one meanwhile; every other time it closes the connection. True, once for a link, when no
+   * receipt has come for long after that time: opening the producer again on a new connection tells.
+   */
+  checkSilence(now: number): boolean {
+    if (now < this.checkAt) return false;
+    this.checkAt = Infinity;
+    return this.ready && now - this.receiptAt >= SILENCE;
+  }
+
+  /** Our own last link is what keeps us out; it will be missed within the broker's keep alive. */
+  isKeptOutByItself(error: TransportError, producerName: string, now: number): boolean {
+    return this.everUp && now - this.lostAt < GHOST_TIME && isFencedBy(error, producerName);
   }
 
   /** The link is gone, or the try failed; plans the next one. */
@@ -86,6 +110,7 @@ export class ProducerLink {
     hint?: DialHint,
   ): void {
     const wasReady = this.ready;
+    this.checkAt = Infinity;
     if (wasReady && (this.proven || now - this.upAt >= this.backoff.max)) this.attempt = 0;
     this.move(cause);
     this.lastError = error;
@@ -103,7 +128,7 @@ export class ProducerLink {
   /** For good. */
   end(cause: 'terminate' | 'close'): void {
     if (this.open) this.actions.push({ kind: 'leave', generation: this.generation, how: 'closeProducer' });
-    this.dialAt = Infinity;
+    this.dialAt = this.checkAt = Infinity;
     this.move(cause);
   }
 
@@ -111,3 +136,10 @@ export class ProducerLink {
     this.phase = nextPhase(this.phase, cause);
   }
 }
+
+/** Milliseconds; a broker misses a connection after twice its keep alive, which is 30 s by default. */
+const GHOST_TIME = 90_000;
+
+/** Milliseconds; more than the broker's keep alive. */
+const CHECK_AFTER = 40_000;
+const SILENCE = 10_000;

@@ -4,7 +4,7 @@ import { type Fifo } from './fifo.js';
 import { FrameFlow, type FrameFlowConfig } from './frame-flow.js';
 import { type FrameCodec, tooLarge } from './frame-maker.js';
 import { type MemoryBudget, type MemoryWaiter } from './memory-budget.js';
-import { noAnswer, occupied, receiptMismatch } from './producer-errors.js';
+import { noAnswer, occupied, receiptMismatch, silentLink } from './producer-errors.js';
 import {
   type DialHint,
   type LinkEvent,
@@ -16,7 +16,7 @@ import { ProducerLink, type RetryBackoff } from './producer-link.js';
 import { type ProducerPhase } from './producer-table.js';
 import { type Receipt, Receipts } from './receipts.js';
 import { markRefused, OpState, type SealedFrame, type SendOp, type Settlement } from './send-op.js';
-import { BrokerError, failureKind, isBusy, isFencedBy, serverErrorRule } from './server-errors.js';
+import { BrokerError, failureKind, isBusy, serverErrorRule } from './server-errors.js';
 
 type SendRefusal = Extract<LinkEvent, { readonly kind: 'sendError' }>;
 
@@ -156,6 +156,7 @@ export class ProducerState<O extends SendOp> {
   nextDeadline(): number {
     return Math.min(
       this.link.dialAt,
+      this.link.checkAt,
       this.flow.batchDeadline,
       this.nextExpiry,
       this.closeDeadline,
@@ -254,10 +255,11 @@ export class ProducerState<O extends SendOp> {
 
   private takeLinkUp(info: LinkInfo): void {
     this.createDeadline = Infinity;
+    const reopened = this.leftGeneration >= 0;
     this.leftGeneration = -1;
     // Resending and becoming ready are one step: nothing new can come between them.
     this.flow.linkUp(info, (frame, limit) => this.outcomes.failFrame(frame, tooLarge(frame.bodySize, limit)));
-    this.link.up(this.now);
+    this.link.up(this.now, reopened);
   }
 
   private down(cause: 'lost' | 'restart' | 'failed', error: TransportError, hint?: DialHint): void {
@@ -266,7 +268,8 @@ export class ProducerState<O extends SendOp> {
   }
 
   private takeFailure(error: TransportError): void {
-    const kind = this.isGhost(error) ? 'retry' : failureKind(error);
+    const ghost = this.link.isKeptOutByItself(error, this.flow.maker.producerName, this.now);
+    const kind = ghost ? 'retry' : failureKind(error);
     if (kind === 'terminal') return this.terminate(error);
     if (this.config.exclusive === true && !this.link.everUp && isBusy(error)) {
       return this.terminate(occupied(this.config.topic, error));
@@ -275,17 +278,11 @@ export class ProducerState<O extends SendOp> {
     if (kind === 'failPending' && this.link.everUp) this.outcomes.failAll(error);
   }
 
-  /** Our own last link is what keeps us out; it will be missed within the broker's keep alive. */
-  private isGhost(error: TransportError): boolean {
-    const { link, flow, now } = this;
-    return link.everUp && now - link.lostAt < GHOST_TIME && isFencedBy(error, flow.maker.producerName);
-  }
-
   private takeReceipt(receipt: Receipt): void {
     const { head } = this.flow.pending;
     switch (this.link.ready ? this.receipts.take(receipt) : 'late') {
       case 'taken':
-        return this.link.receiptSeen();
+        return this.link.receiptSeen(this.now);
       case 'late':
         this.lateReceipts += 1;
         return;
@@ -361,6 +358,9 @@ export class ProducerState<O extends SendOp> {
         new ClosedError(`The producer of '${this.config.topic}' was closed before the send was settled`),
       );
     }
+    if (this.link.checkSilence(now) && this.pendingFrames > 0) {
+      this.restart('disconnect', silentLink(this.config.topic));
+    }
     if (now >= this.link.dialAt) this.link.dial('elapsed');
   }
 
@@ -388,6 +388,3 @@ export class ProducerState<O extends SendOp> {
     }
   }
 }
-
-/** Milliseconds; a broker misses a connection after twice its keep alive, which is 30 s by default. */
-const GHOST_TIME = 90_000;
