@@ -22,6 +22,8 @@ export class BatchCollector {
 
   /** The run goes on when the batch has ended. */
   add(run: HandlerRun, data: unknown): void {
+    // One of its messages has run out of time while the batch was waiting to be full: it is over before it began.
+    if (this.open?.ended === true) this.flush();
     if (this.open === undefined) {
       this.open = new BatchRun(this.host, this.entry);
       this.host.deadlines.add(this.timer, this.host.clock.now(), this.delay);
@@ -40,7 +42,7 @@ export class BatchCollector {
     this.host.deadlines.remove(this.timer);
     const batch = this.open;
     this.open = undefined;
-    batch?.start();
+    if (batch?.ended === false) batch.start();
   }
 }
 

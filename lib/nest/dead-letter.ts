@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import { type ClientProxy } from '@nestjs/microservices';
 import { type MqttDelivery } from '../mqtt/index.js';
 import { type Failure } from './failure-policy.js';
@@ -13,7 +14,9 @@ export interface CarriesDeadLetters {
 
 /**
  * The payload bytes as they came, with the message's own properties and what is known about its failure as properties: in
- * a record of ours where the target is one of our proxies, else as an object with the payload in base64.
+ * a record of ours where the target is one of our proxies, else as `{ payload, properties, 'dead-letter-…' }` with the
+ * payload in base64. There the properties stand apart: a device's `key` or `value` would make Nest's Kafka client take
+ * the whole letter for a message of its own.
  */
 export function deadLetterOf(
   target: ClientProxy,
@@ -24,11 +27,11 @@ export function deadLetterOf(
   now: number,
 ): unknown {
   const { topic, payload, qos } = delivery.message;
-  const all: Record<string, string> = {
-    ...messageProperties(delivery.message, receivedAt),
+  const properties = messageProperties(delivery.message, receivedAt);
+  const about: Record<string, string> = {
     'dead-letter-topic': topic,
     'dead-letter-qos': String(qos),
-    'dead-letter-reason': reason ?? failure?.kind ?? 'unmatched',
+    'dead-letter-reason': sendable(reason ?? failure?.kind ?? 'unmatched'),
     'dead-letter-attempt': String(failure?.attempt ?? delivery.attempt),
     'dead-letter-run': String(failure?.run ?? 0),
     'dead-letter-received-at': new Date(receivedAt).toISOString(),
@@ -36,12 +39,29 @@ export function deadLetterOf(
     ...(failure !== undefined && { 'dead-letter-error': errorText(failure.error) }),
   };
   if (DEAD_LETTER_RECORD in target) {
-    return (target as ClientProxy & CarriesDeadLetters)[DEAD_LETTER_RECORD](payload, topic, all);
+    return (target as ClientProxy & CarriesDeadLetters)[DEAD_LETTER_RECORD](payload, topic, {
+      ...properties,
+      ...about,
+    });
   }
-  return { ...all, payload: payload.toString('base64') };
+  return { ...about, properties, payload: payload.toString('base64') };
 }
 
 function errorText(error: unknown): string {
-  const message = error instanceof Error ? error.message : JSON.stringify(error);
-  return (message ?? 'unknown').slice(0, 1_000);
+  return sendable((error instanceof Error ? error.message : asText(error)).slice(0, 1_000));
+}
+
+/** What was thrown need not be an error, nor have a JSON form. */
+function asText(value: unknown): string {
+  try {
+    return JSON.stringify(value) ?? inspect(value);
+  } catch {
+    return inspect(value, { depth: 1 });
+  }
+}
+
+/** MQTT has no U+0000 and no half of a surrogate pair in a string: the letter must leave whatever the error says. */
+function sendable(text: string): string {
+  // Writing UTF-8 replaces a lone surrogate by U+FFFD.
+  return Buffer.from(text.replaceAll('\u0000', '\uFFFD')).toString();
 }

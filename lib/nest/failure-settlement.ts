@@ -144,9 +144,11 @@ export class FailureSettlement {
     // The time for local retries is over: what the table says for the end.
     if (step.action === 'retry') step = fullForm(policy.then, policy, failure, 0);
     const ambiguous = isTransportError(failure.error) && failure.error.ambiguous;
-    if (ambiguous && run.directive === undefined && step.action !== 'halt') step = { action: 'redeliver' };
+    const lost = failure.qos === 0 && step.action === 'deadLetter';
+    if (ambiguous && run.directive === undefined && step.action !== 'halt' && !lost) step = { action: 'redeliver' };
+    if (step.action === 'deadLetter' && this.host.deadLetter === undefined) step = { action: 'redeliver' };
     if (failure.qos === 0 && (step.action === 'redeliver' || step.action === 'reject')) return { action: 'discard' };
-    return step.action === 'deadLetter' && this.host.deadLetter === undefined ? { action: 'redeliver' } : step;
+    return step;
   }
 
   /** The shutdown waits for it: a dead letter on its way is not left without its acknowledgement. */

@@ -32,6 +32,7 @@ export class IntakeControl {
   private readonly hard: number;
   /** QoS 0 deliveries that are not settled: nothing at the broker bounds them. */
   private qos0 = 0;
+  private ended = false;
 
   constructor(private readonly host: IntakeHost) {
     // Well over what a broker sends that obeys the Receive Maximum: this is for QoS 0 and for brokers that do not.
@@ -43,8 +44,14 @@ export class IntakeControl {
     return this.stops.has(stop);
   }
 
+  /** For good: nothing that waits starts any more, whatever makes room meanwhile. */
+  end(): void {
+    this.ended = true;
+    this.host.gate.pause();
+  }
+
   set(stop: IntakeStop, on: boolean): void {
-    if (on === this.stops.has(stop)) return;
+    if (this.ended || on === this.stops.has(stop)) return;
     const { client, gate } = this.host;
     if (on) {
       this.stops.add(stop);

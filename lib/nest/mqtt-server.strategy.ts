@@ -348,15 +348,15 @@ export class MqttServerStrategy
     this.gate.yieldSlot(task);
   }
 
-  private reconnectFor(held: number): void {
+  private reconnectFor(held: number): boolean {
     // One is under way already; or nobody would take in what it brings.
-    if (this.client.status.state !== 'connected' || this.intake.has('paused') || this.intake.has('halted')) return;
+    if (this.client.status.state !== 'connected' || this.intake.has('paused') || this.intake.has('halted'))
+      return false;
     this.stats.reconnects += 1;
-    const oldest = this.redelivery.oldest?.delivery;
-    this.logger.warn(
-      `Reconnecting to have ${held} failed messages sent again${oldest === undefined ? '' : `, the oldest on '${oldest.message.topic}'`}`,
-    );
+    const oldest = this.redelivery.oldest?.delivery.message.topic ?? '';
+    this.logger.warn(`Reconnecting to have ${held} failed messages sent again, the oldest on '${oldest}'`);
     this.client.reconnect(`${held} failed messages are to be sent again`);
+    return true;
   }
 
   /** @internal */
@@ -387,6 +387,7 @@ export class MqttServerStrategy
   /** @internal what the shutdown needs */
   stopTimers(): void {
     this.redelivery.stop();
+    this.unmatched.stop();
     this.deadlines.clear();
   }
 

@@ -18,8 +18,8 @@ interface Held {
 export interface RedeliveryHost {
   readonly clock: Clock;
   readonly deadlines: DeadlineQueue;
-  /** One controlled reconnect: the broker sends what is not acknowledged again. */
-  reconnect(held: number): void;
+  /** One controlled reconnect: the broker sends what is not acknowledged again. False: not now. */
+  reconnect(held: number): boolean;
   /** Failed ones of earlier connections that the broker has not sent again on this one. */
   unclaimed(): readonly object[];
   /** Runs a held delivery again from the copy we hold. */
@@ -129,8 +129,6 @@ export class Redelivery {
 
   private fire(): void {
     if (this.held.size === 0) return;
-    this.interval = this.freed ? this.initial : Math.min(this.interval * 2, this.longest);
-    this.freed = false;
     const { sinkDown } = this;
     const all = [...this.held.values()];
     const ofSink = all.filter(({ reason }) => reason === 'sink');
@@ -144,7 +142,10 @@ export class Redelivery {
     );
     const resend = all.filter((held) => held.reason === 'handler' && !onlyOurs(held)).length;
     // While the sink is down a reconnect would only bring back what fails again.
-    if (resend > 0 && !sinkDown) this.host.reconnect(resend);
+    const tried = resend === 0 || sinkDown || this.host.reconnect(resend);
+    // What was not tried (paused, or no connection) has not failed either.
+    if (tried) this.interval = this.freed ? this.initial : Math.min(this.interval * 2, this.longest);
+    if (tried) this.freed = false;
     this.runAgain(local);
     if (sinkDown && this.probe === undefined) {
       this.probe = ofSink[0].task;

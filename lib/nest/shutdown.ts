@@ -2,13 +2,13 @@ import { type Logger } from '@nestjs/common';
 import { TransportError } from '../errors.js';
 import { type MqttClient } from '../mqtt/index.js';
 import { type Clock } from '../net/clock.js';
-import { type DeliveryGate } from './delivery-gate.js';
+import { type IntakeControl } from './intake-control.js';
 
 /** What the shutdown stops and waits for. */
 export interface ShutdownHost {
   readonly client: MqttClient;
   readonly clock: Clock;
-  readonly gate: Pick<DeliveryGate, 'pause'>;
+  readonly intake: Pick<IntakeControl, 'end'>;
   readonly logger: Logger;
   readonly openRounds: number;
   /** Batches that are not full start at once. */
@@ -48,7 +48,7 @@ export class Shutdown {
   /** Everything ends now: nothing is waited for, what is not acknowledged stays so. */
   destroy(): void {
     this.closing ??= Promise.resolve();
-    this.host.gate.pause();
+    this.host.intake.end();
     this.host.abortRunning(new TransportError('ERR_ABORTED', 'The strategy was destroyed'));
     this.host.stopTimers();
     this.host.client.destroy();
@@ -63,7 +63,7 @@ export class Shutdown {
 
   private async run(): Promise<void> {
     const { host, timeout } = this;
-    host.gate.pause();
+    host.intake.end();
     host.hurryBatches(true);
     await host.client.drain();
     let timer: object | undefined;

@@ -16,12 +16,16 @@ export interface UnmatchedHost {
   readonly intake: Pick<IntakeControl, 'entered' | 'left'>;
   readonly wallTimeAt: (monotonic: number) => number;
   heldChanged(): void;
+  /** The shutdown waits for these. */
+  openRounds: number;
+  roundEnded(): void;
 }
 
 /** Messages that no handler asked for: a session can hold subscriptions of an earlier version. Never silent. */
 export class UnmatchedMessages {
   private readonly kept = new Set<MqttDelivery>();
   private readonly topics = new Set<string>();
+  private stopped = false;
 
   constructor(
     private readonly host: UnmatchedHost,
@@ -52,9 +56,16 @@ export class UnmatchedMessages {
     else this.hold(delivery);
   }
 
+  /** Nothing is tried again: the server closes. */
+  stop(): void {
+    this.stopped = true;
+  }
+
   private async send(delivery: MqttDelivery, target: DeadLetterOptions, again: number): Promise<void> {
-    const { client, logger, stats } = this.host;
+    const { host } = this;
+    const { client, logger, stats } = host;
     client.start(delivery);
+    host.openRounds += 1;
     try {
       await sendDeadLetter(target, delivery, undefined, 'no handler', this.host);
       stats.deadLettered += 1;
@@ -69,8 +80,12 @@ export class UnmatchedMessages {
       client.retry(delivery);
       this.kept.add(delivery);
       this.host.heldChanged();
+      if (this.stopped) return;
       const retry = new CallbackDeadline(() => void this.send(delivery, target, Math.min(again * 2, LONGEST)));
       this.host.deadlines.add(retry, this.host.clock.now(), again);
+    } finally {
+      host.openRounds -= 1;
+      host.roundEnded();
     }
   }
 

@@ -140,6 +140,25 @@ it('handlerTimeout ends the batch for all of its messages', async () => {
   expect(running.strategy.stats).toMatchObject({ timedOut: 2, discarded: 2 });
 });
 
+it('a batch whose first message ran out of time while it waited to be full takes no other message', async () => {
+  const got: string[][] = [];
+  @Controller()
+  class Late {
+    @MqttEvent('late', { batch: { size: 2, delay: 60_000 }, handlerTimeout: 40, failure: { then: 'discard' } })
+    late(@Payload() data: Buffer[]): void {
+      got.push(data.map(String));
+    }
+  }
+  const app = await startApp([Late]);
+  app.broker.publish('late', 'a', { qos: 1 });
+  await until(() => app.strategy.stats.timedOut === 1);
+  for (const payload of ['b', 'c']) app.broker.publish('late', payload, { qos: 1 });
+  await app.broker.log.waitForReceived('puback', 3);
+  expect(got).toEqual([['b', 'c']]);
+  expect(app.strategy.stats).toMatchObject({ succeeded: 2, discarded: 1 });
+  await app.close();
+});
+
 it('a size that the concurrency cannot fill is an option error', async () => {
   @Controller()
   class TooLarge {

@@ -220,7 +220,7 @@ describe.each([5, 4] as const)('MQTT %i', (protocolVersion) => {
       'dead-letter-reason': 'handler',
       'dead-letter-error': 'dead',
       'dead-letter-attempt': '1',
-      ...(protocolVersion === 5 && { device: 'd1' }),
+      ...(protocolVersion === 5 && { properties: { device: 'd1' } }),
     });
   });
 
