@@ -1,23 +1,14 @@
 import { Controller, Inject } from '@nestjs/common';
-import { ClientProxy, Ctx, Payload, type ReadPacket } from '@nestjs/microservices';
+import { Ctx, Payload, type ReadPacket } from '@nestjs/microservices';
 import { MqttEvent } from '../../lib/nest/decorators.js';
 import { MqttBatchContext } from '../../lib/nest/mqtt-batch.context.js';
 import { PulsarClientProxy } from '../../lib/nest/pulsar-client.proxy.js';
 import { InMemoryPulsarBroker } from '../../lib/testing/index.js';
 import { gate, type RunningApp, settled, startApp, until } from './support/app.js';
+import { EventClient } from './support/event-client.js';
 
-class Target extends ClientProxy {
+class Target extends EventClient {
   readonly taken: Record<string, string>[] = [];
-  connect() {
-    return Promise.resolve();
-  }
-  close() {}
-  unwrap<T>(): T {
-    throw new Error('nothing to unwrap');
-  }
-  protected publish(): () => void {
-    throw new Error('not a requester');
-  }
   protected dispatchEvent<T>(packet: ReadPacket): Promise<T> {
     this.taken.push(packet.data as Record<string, string>);
     return Promise.resolve(undefined as T);

@@ -1,26 +1,17 @@
 import { Controller } from '@nestjs/common';
-import { ClientProxy, Ctx, EventPattern, Payload, type ReadPacket } from '@nestjs/microservices';
+import { type ClientProxy, Ctx, EventPattern, Payload, type ReadPacket } from '@nestjs/microservices';
 import { MqttClientProxy } from '../../lib/index.js';
 import { MqttEvent } from '../../lib/nest/decorators.js';
 import { type MqttMessageContext } from '../../lib/nest/mqtt-message.context.js';
 import { type MqttServerOptions } from '../../lib/nest/mqtt-server-options.js';
 import { InMemoryMqttBroker } from '../../lib/testing/index.js';
 import { gate, settled, startApp, until } from './support/app.js';
+import { EventClient } from './support/event-client.js';
 
 /** A proxy that is not ours. */
-class Target extends ClientProxy {
+class Target extends EventClient {
   readonly taken: Record<string, unknown>[] = [];
   answer: () => Promise<unknown> = () => Promise.resolve();
-  connect() {
-    return Promise.resolve();
-  }
-  close() {}
-  unwrap<T>(): T {
-    throw new Error('nothing to unwrap');
-  }
-  protected publish(): () => void {
-    throw new Error('not a requester');
-  }
   protected dispatchEvent<T>(packet: ReadPacket): Promise<T> {
     this.taken.push(packet.data as Record<string, unknown>);
     return this.answer() as Promise<T>;

@@ -7,28 +7,19 @@ import {
   UseGuards,
   UsePipes,
 } from '@nestjs/common';
-import { ClientProxy, Ctx, EventPattern, Payload, type ReadPacket, RpcException } from '@nestjs/microservices';
+import { Ctx, EventPattern, Payload, type ReadPacket, RpcException } from '@nestjs/microservices';
 import { throwError } from 'rxjs';
 import { TransportError } from '../../lib/errors.js';
 import { MqttEvent } from '../../lib/nest/decorators.js';
 import { type Failure, type FailureFunction } from '../../lib/nest/failure-policy.js';
 import { MqttMessageContext } from '../../lib/nest/mqtt-message.context.js';
 import { gate, type RunningApp, settled, startApp, until } from './support/app.js';
+import { EventClient } from './support/event-client.js';
 
 /** A target that takes dead letters when it is told to. */
-class Target extends ClientProxy {
+class Target extends EventClient {
   readonly taken: { pattern: string; data: Record<string, string> }[] = [];
   answer: () => Promise<unknown> = () => Promise.resolve();
-  connect() {
-    return Promise.resolve();
-  }
-  close() {}
-  unwrap<T>(): T {
-    throw new Error('nothing to unwrap');
-  }
-  protected publish(): () => void {
-    throw new Error('not a requester');
-  }
   protected async dispatchEvent<T>(packet: ReadPacket): Promise<T> {
     await this.answer();
     this.taken.push({ pattern: packet.pattern as string, data: packet.data as Record<string, string> });

@@ -1,5 +1,5 @@
 import { Controller } from '@nestjs/common';
-import { ClientProxy, Ctx, Payload } from '@nestjs/microservices';
+import { Ctx, Payload } from '@nestjs/microservices';
 import { type Observable } from 'rxjs';
 import { MqttEvent } from '../../lib/nest/decorators.js';
 import { type FailureFunction } from '../../lib/nest/failure-policy.js';
@@ -7,6 +7,7 @@ import { MqttBatchContext } from '../../lib/nest/mqtt-batch.context.js';
 import { MqttMessageContext } from '../../lib/nest/mqtt-message.context.js';
 import { type MqttServerOptions } from '../../lib/nest/mqtt-server-options.js';
 import { type RunningApp, settled, startApp, until } from './support/app.js';
+import { EventClient } from './support/event-client.js';
 
 /** What users do by mistake, in plain JavaScript and in haste: a clear answer, and never a lost or a hung message. */
 
@@ -49,19 +50,9 @@ class Batches {
   }
 }
 
-class Target extends ClientProxy {
+class Target extends EventClient {
   answer: 'throws' | 'never' | 'fails' | 'takes' = 'takes';
   sent = 0;
-  connect() {
-    return Promise.resolve();
-  }
-  close() {}
-  unwrap<T>(): T {
-    throw new Error('nothing to unwrap');
-  }
-  protected publish(): () => void {
-    throw new Error('not a requester');
-  }
   override emit<T>(pattern: unknown, data: unknown): Observable<T> {
     this.sent += 1;
     if (this.answer === 'throws') throw new Error('target throws at once');

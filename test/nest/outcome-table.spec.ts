@@ -1,5 +1,5 @@
 import { Catch, Controller, type ExceptionFilter, UseFilters } from '@nestjs/common';
-import { ClientProxy, Ctx, EventPattern, type ReadPacket } from '@nestjs/microservices';
+import { Ctx, EventPattern, type ReadPacket } from '@nestjs/microservices';
 import { readFileSync } from 'node:fs';
 import { concat, EMPTY, of, throwError, timer } from 'rxjs';
 import {
@@ -13,6 +13,7 @@ import {
 import { type MqttClient } from '../../lib/mqtt/index.js';
 import { InMemoryPulsarBroker } from '../../lib/testing/index.js';
 import { gate, type RunningApp, settled, startApp, until } from './support/app.js';
+import { EventClient } from './support/event-client.js';
 
 /** What the scenarios open, hold and let go. */
 let work = gate();
@@ -34,17 +35,7 @@ class Rethrow implements ExceptionFilter {
     throw error;
   }
 }
-class Target extends ClientProxy {
-  connect() {
-    return Promise.resolve();
-  }
-  close() {}
-  unwrap<T>(): T {
-    throw new Error('nothing to unwrap');
-  }
-  protected publish(): () => void {
-    throw new Error('not a requester');
-  }
+class Target extends EventClient {
   protected async dispatchEvent<T>(_packet: ReadPacket): Promise<T> {
     await receipt.promise;
     return undefined as T;

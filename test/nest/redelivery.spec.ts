@@ -1,23 +1,14 @@
 import { Controller } from '@nestjs/common';
-import { ClientProxy, Ctx, EventPattern, type ReadPacket } from '@nestjs/microservices';
+import { Ctx, EventPattern, type ReadPacket } from '@nestjs/microservices';
 import { TransportError } from '../../lib/errors.js';
 import { MqttEvent } from '../../lib/nest/decorators.js';
 import { MqttMessageContext } from '../../lib/nest/mqtt-message.context.js';
 import { type RunningApp, settled, startApp, until } from './support/app.js';
+import { EventClient } from './support/event-client.js';
 
-class Target extends ClientProxy {
+class Target extends EventClient {
   taken = 0;
   fails = 0;
-  connect() {
-    return Promise.resolve();
-  }
-  close() {}
-  unwrap<T>(): T {
-    throw new Error('nothing to unwrap');
-  }
-  protected publish(): () => void {
-    throw new Error('not a requester');
-  }
   protected dispatchEvent<T>(_packet: ReadPacket): Promise<T> {
     if (this.fails > 0) {
       this.fails -= 1;
