@@ -3,14 +3,12 @@
  * producers go on sending while their topics are moved between two real brokers, one broker is killed and the other
  * restarted. The last line is JSON with the true figures; exit 1 on any violation.
  */
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { type ClusterBroker, PulsarCluster, repositoryRoot } from '../brokers/index.js';
+import { type ClusterBroker, PulsarCluster } from '../brokers/index.js';
 import { checkSabotage } from '../crash/sabotage-names.js';
 import { CrossReader } from '../cross/reader.js';
+import { type ReportingChild, startReportingChild } from '../fault/reporting-child.js';
 import { idOf, readTopic, seededRandom, type StoredMessage } from '../wire/index.js';
 import { type SenderConfig, type SenderReport, type SenderRequest } from './sender-messages.js';
 import { verdict } from './verdict.js';
@@ -153,38 +151,6 @@ async function takeDown(cluster: PulsarCluster, broker: ClusterBroker, how: 'kil
   await cluster.settled();
 }
 
-interface Sender {
-  tell(request: SenderRequest): void;
-  ask<K extends SenderReport['kind']>(request: SenderRequest, kind: K): Promise<Extract<SenderReport, { kind: K }>>;
-  kill(): Promise<void>;
-}
-
-async function startSender(config: SenderConfig): Promise<Sender> {
-  const child = fork(join(repositoryRoot, 'out', 'test', 'cluster', 'sender-app.js'), [], {
-    execArgv: ['--enable-source-maps'],
-    env: { ...process.env, SENDER_CONFIG: JSON.stringify(config) },
-    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-  });
-  process.on('exit', () => child.kill('SIGKILL'));
-  const ended = once(child, 'exit');
-  const report = <K extends SenderReport['kind']>(kind: K): Promise<Extract<SenderReport, { kind: K }>> =>
-    new Promise((resolve, reject) => {
-      child.on('message', (message: SenderReport) => {
-        if (message.kind === kind) resolve(message as Extract<SenderReport, { kind: K }>);
-      });
-      void ended.then(([code, signal]) => reject(new Error(`the sender ended with ${code ?? signal}`)));
-    });
-  await report('ready');
-  return {
-    tell: (request) => void child.send(request),
-    ask: (request, kind) => {
-      const answer = report(kind);
-      child.send(request);
-      return answer;
-    },
-    kill: async () => {
-      child.kill('SIGKILL');
-      await ended;
-    },
-  };
+function startSender(config: SenderConfig): Promise<ReportingChild<SenderRequest, SenderReport>> {
+  return startReportingChild('sender', 'cluster/sender-app.js', { SENDER_CONFIG: JSON.stringify(config) });
 }

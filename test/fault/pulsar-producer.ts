@@ -1,11 +1,9 @@
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { freePort, Pulsar, repositoryRoot } from '../brokers/index.js';
+import { freePort, Pulsar } from '../brokers/index.js';
 import { idOf, PulsarWire, readTopic, type StoredMessage } from '../wire/index.js';
 import { type SabotageName } from '../crash/sabotage-names.js';
 import { type ProducerConfig, type ProducerReport, type ProducerRequest } from './producer-config.js';
+import { type ReportingChild, startReportingChild } from './reporting-child.js';
 
 export interface ProducerFaultOptions {
   readonly seconds: number;
@@ -142,39 +140,6 @@ function verdict(
   return violations.length === 0;
 }
 
-interface ProducerProcess {
-  ask<K extends ProducerReport['kind']>(
-    request: ProducerRequest,
-    kind: K,
-  ): Promise<Extract<ProducerReport, { kind: K }>>;
-  kill(): Promise<void>;
-}
-
-async function startProducer(config: ProducerConfig): Promise<ProducerProcess> {
-  const child = fork(join(repositoryRoot, 'out', 'test', 'fault', 'producer-app.js'), [], {
-    execArgv: ['--enable-source-maps'],
-    env: { ...process.env, PRODUCER_CONFIG: JSON.stringify(config) },
-    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-  });
-  process.on('exit', () => child.kill('SIGKILL'));
-  const ended = once(child, 'exit');
-  const report = <K extends ProducerReport['kind']>(kind: K): Promise<Extract<ProducerReport, { kind: K }>> =>
-    new Promise((resolve, reject) => {
-      child.on('message', (message: ProducerReport) => {
-        if (message.kind === kind) resolve(message as Extract<ProducerReport, { kind: K }>);
-      });
-      void ended.then(([code, signal]) => reject(new Error(`the producer ended with ${code ?? signal}`)));
-    });
-  await report('ready');
-  return {
-    ask: (request, kind) => {
-      const answer = report(kind);
-      child.send(request);
-      return answer;
-    },
-    kill: async () => {
-      child.kill('SIGKILL');
-      await ended;
-    },
-  };
+function startProducer(config: ProducerConfig): Promise<ReportingChild<ProducerRequest, ProducerReport>> {
+  return startReportingChild('producer', 'fault/producer-app.js', { PRODUCER_CONFIG: JSON.stringify(config) });
 }
