@@ -1,6 +1,7 @@
 import { type Packet } from 'mqtt-packet';
-import { Listener } from '../listener.js';
-import { DEFAULT_WAIT, WireLog } from '../wire-log.js';
+import { type Duplex } from 'node:stream';
+import { InMemoryBroker, type SendVerdict } from '../broker.js';
+import { DEFAULT_WAIT } from '../wire-log.js';
 import { ConnectHandler } from './connect-handler.js';
 import { MqttBrokerConnection } from './connection.js';
 import { type MqttBrokerOptions } from './options.js';
@@ -22,14 +23,8 @@ export interface BrokerPublishOptions {
 
 /** Looks at a received packet before the broker does; `ignore`: the broker takes no notice of it. */
 export type ReceiveHook = (packet: Packet, connection: MqttBrokerConnection) => 'ignore' | undefined | void;
-/**
- * Looks at a packet that the broker is about to send by itself: undefined lets it pass, `withhold` drops it, a packet,
- * bytes or a list of them go instead.
- */
-export type SendHook = (
-  packet: Packet,
-  connection: MqttBrokerConnection,
-) => 'withhold' | Packet | Buffer | readonly (Packet | Buffer)[] | undefined | void;
+/** Looks at a packet that the broker is about to send by itself; see {@link InMemoryMqttBroker.onSend}. */
+export type SendHook = (packet: Packet, connection: MqttBrokerConnection) => SendVerdict<Packet>;
 
 /**
  * An MQTT 3.1.1 and 5 broker in this process, for tests: it keeps the protocol by itself and can be told to break it.
@@ -43,12 +38,7 @@ export type SendHook = (
  * await broker.log.waitForReceived('puback');
  * await broker.close();
  */
-export class InMemoryMqttBroker {
-  readonly log: WireLog<MqttPackets>;
-  /** Where clients broke the specification, as sentences; empty in a healthy test. */
-  readonly violations: string[] = [];
-  /** Every connection so far, in the order of arrival; see {@link MqttBrokerConnection.open}. */
-  readonly allConnections: MqttBrokerConnection[] = [];
+export class InMemoryMqttBroker extends InMemoryBroker<MqttPackets, MqttBrokerConnection, Packet, ReceiveHook> {
   /**
    * Decides on each message of a client: a reason code for its PUBACK or PUBREC (0x80 and above: not delivered), or
    * undefined.
@@ -61,16 +51,13 @@ export class InMemoryMqttBroker {
   private readonly connectHandler: ConnectHandler;
   private readonly packetHandler: PacketHandler;
   private readonly wills: Wills;
-  private readonly receiveHooks = new Set<ReceiveHook>();
-  private readonly sendHooks = new Set<SendHook>();
   private readonly refusals: number[] = [];
-  private listener!: Listener;
 
   private constructor(
     /** May be changed at any time; what concerns CONNECT counts from the next connection on. */
     readonly options: MqttBrokerOptions,
   ) {
-    this.log = new WireLog(options.logLimit);
+    super(options.logLimit);
     this.wills = new Wills((message) => this.router.publish(message));
     this.sessions = new SessionStore(options, (session) => this.wills.sessionEnded(session.clientId));
     this.router = new Router(this.sessions, options);
@@ -90,43 +77,13 @@ export class InMemoryMqttBroker {
   }
 
   /** Listens on 127.0.0.1 and a free port unless told otherwise. */
-  static async start(options: MqttBrokerOptions = {}): Promise<InMemoryMqttBroker> {
-    const broker = new InMemoryMqttBroker({ ...options });
-    broker.listener = await Listener.start(options, (stream) => {
-      broker.allConnections.push(
-        new MqttBrokerConnection(broker.allConnections.length + 1, stream, {
-          log: broker.log,
-          get maximumPacketSize() {
-            return broker.options.limits?.maximumPacketSize ?? 268_435_460;
-          },
-          receive: (packet, connection) => broker.receive(packet, connection),
-          malformed: (error, connection) => broker.malformed(error, connection),
-          closed: (connection) => broker.closed(connection),
-          outgoing: (packet, connection) => broker.outgoing(packet, connection),
-          violation: (text, connection) => broker.violation(text, connection),
-        }),
-      );
-    });
-    return broker;
-  }
-
-  get port(): number {
-    return this.listener.port;
+  static start(options: MqttBrokerOptions = {}): Promise<InMemoryMqttBroker> {
+    return new InMemoryMqttBroker({ ...options }).open(options);
   }
 
   /** `mqtt://127.0.0.1:port` */
   get url(): string {
     return `mqtt://${this.listener.host}:${this.port}`;
-  }
-
-  /** The connections that are open, oldest first. */
-  get connections(): MqttBrokerConnection[] {
-    return this.allConnections.filter((connection) => connection.open);
-  }
-
-  /** The newest open connection. */
-  get connection(): MqttBrokerConnection | undefined {
-    return this.connections.at(-1);
   }
 
   /** Routes a message as if a client had published it. */
@@ -158,18 +115,6 @@ export class InMemoryMqttBroker {
     for (let count = 0; count < times; count++) this.refusals.push(code);
   }
 
-  /** Adds a hook; the returned function removes it. */
-  onReceive(hook: ReceiveHook): () => void {
-    this.receiveHooks.add(hook);
-    return () => this.receiveHooks.delete(hook);
-  }
-
-  /** Adds a hook; the returned function removes it. */
-  onSend(hook: SendHook): () => void {
-    this.sendHooks.add(hook);
-    return () => this.sendHooks.delete(hook);
-  }
-
   /** The broker's own packets of these types are not sent, until the returned function is called. */
   withhold(...types: Packet['cmd'][]): () => void {
     return this.onSend((packet) => (types.includes(packet.cmd) ? 'withhold' : undefined));
@@ -182,45 +127,6 @@ export class InMemoryMqttBroker {
       setTimeout(() => connection.send(packet), ms);
       return 'withhold';
     });
-  }
-
-  /** Closes every connection without a packet. */
-  cut(options: { readonly reset?: boolean } = {}): void {
-    for (const connection of this.connections) connection.cut(options);
-  }
-
-  /** See {@link MqttBrokerConnection.stall}; for every open connection. */
-  stall(what?: { readonly reads?: boolean; readonly writes?: boolean }): void {
-    for (const connection of this.connections) connection.stall(what);
-  }
-
-  unstall(): void {
-    for (const connection of this.connections) connection.unstall();
-  }
-
-  /** See {@link MqttBrokerConnection.truncateNext}; for every open connection. */
-  truncate(length: number): void {
-    for (const connection of this.connections) connection.truncateNext(length);
-  }
-
-  /** True: new connections are accepted and closed at once. */
-  refuse(on = true): void {
-    this.listener.refuse(on);
-  }
-
-  /** Nobody listens (ECONNREFUSED) until {@link listen}; open connections stay. */
-  stopListening(): Promise<void> {
-    return this.listener.stopListening();
-  }
-
-  /** Listens again, on the same port. */
-  listen(): Promise<void> {
-    return this.listener.listen();
-  }
-
-  /** See {@link WireLog.waitFor}. */
-  waitFor<Result>(predicate: () => Result | undefined | null | false, timeoutMs = DEFAULT_WAIT): Promise<Result> {
-    return this.log.waitFor(predicate, timeoutMs);
   }
 
   /** Resolves with the next client that has sent CONNECT and is connected (or the one that already is). */
@@ -240,8 +146,23 @@ export class InMemoryMqttBroker {
     await this.listener.close();
   }
 
+  protected accept(number: number, stream: Duplex): MqttBrokerConnection {
+    const { options } = this;
+    return new MqttBrokerConnection(number, stream, {
+      log: this.log,
+      get maximumPacketSize() {
+        return options.limits?.maximumPacketSize ?? 268_435_460;
+      },
+      receive: (packet, connection) => this.receive(packet, connection),
+      malformed: (error, connection) => this.malformed(error, connection),
+      closed: (connection) => this.closed(connection),
+      outgoing: (packet, connection) => this.outgoing(packet, connection),
+      violation: (text, connection) => this.violation(text, connection),
+    });
+  }
+
   private receive(packet: Packet, connection: MqttBrokerConnection): void | Promise<void> {
-    for (const hook of this.receiveHooks) if (hook(packet, connection) === 'ignore') return;
+    if (this.ignored(packet, connection)) return;
     if (this.options.automatic === false) {
       if (packet.cmd === 'connect') this.noteConnect(packet, connection);
       return;
@@ -289,15 +210,5 @@ export class InMemoryMqttBroker {
     const remaining = session.expiry;
     if (will !== undefined) this.wills.connectionLost(connection.clientId, will, remaining);
     this.sessions.detach(session);
-  }
-
-  private outgoing(packet: Packet, connection: MqttBrokerConnection): readonly (Packet | Buffer)[] {
-    for (const hook of this.sendHooks) {
-      const verdict = hook(packet, connection);
-      if (verdict === 'withhold') return [];
-      if (verdict !== undefined)
-        return Array.isArray(verdict) ? (verdict as (Packet | Buffer)[]) : [verdict as Packet | Buffer];
-    }
-    return [packet];
   }
 }

@@ -20,9 +20,10 @@ import {
   parser,
   type Parser,
 } from 'mqtt-packet';
+import { MalformedError, type WireEvents } from '../connection.js';
 
-/** Type name -> packet, as in mqtt-packet; `raw` are bytes sent as they are, `malformed` bytes that could not be read. */
-export interface MqttPackets {
+/** Type name -> packet, as in mqtt-packet. */
+export interface MqttPackets extends WireEvents {
   connect: IConnectPacket;
   connack: IConnackPacket;
   publish: IPublishPacket & { payload: Buffer };
@@ -38,11 +39,7 @@ export interface MqttPackets {
   pingresp: IPingrespPacket;
   disconnect: IDisconnectPacket;
   auth: IAuthPacket;
-  raw: Buffer;
   malformed: MalformedPacketError;
-  /** The connection was accepted, or is gone. */
-  open: undefined;
-  close: undefined;
 }
 
 export type PacketType = Packet['cmd'];
@@ -53,15 +50,14 @@ export interface ReceivedPacket {
 }
 
 /** The client sent bytes that are no packet, or no packet a client may send. */
-export class MalformedPacketError extends Error {
+export class MalformedPacketError extends MalformedError {
   constructor(
     message: string,
     /** MQTT 5 reason code: 0x81 malformed, 0x82 protocol error, 0x95 too large. */
     readonly reasonCode: number,
-    readonly bytes: Buffer,
+    bytes: Buffer,
   ) {
-    super(message);
-    this.name = 'MalformedPacketError';
+    super(message, bytes);
   }
 }
 

@@ -1,5 +1,5 @@
-import { Listener } from '../listener.js';
-import { DEFAULT_WAIT, WireLog } from '../wire-log.js';
+import { type Duplex } from 'node:stream';
+import { InMemoryBroker, type SendVerdict } from '../broker.js';
 import { InMemoryPulsarCluster } from './cluster.js';
 import { CommandRouter } from './command-router.js';
 import { type PulsarCommandName, type PulsarCommands } from './commands.js';
@@ -25,14 +25,8 @@ export type PulsarReceiveHook = (
   body: PulsarCommands[PulsarCommandName],
   connection: PulsarBrokerConnection,
 ) => 'ignore' | undefined | void;
-/**
- * Looks at a command that the broker is about to send by itself: undefined lets it pass, `withhold` drops it, a command,
- * bytes or a list of them go instead.
- */
-export type PulsarSendHook = (
-  command: Outgoing,
-  connection: PulsarBrokerConnection,
-) => 'withhold' | Outgoing | Buffer | readonly (Outgoing | Buffer)[] | undefined | void;
+/** Looks at a command that the broker is about to send by itself; see {@link InMemoryPulsarBroker.onSend}. */
+export type PulsarSendHook = (command: Outgoing, connection: PulsarBrokerConnection) => SendVerdict<Outgoing>;
 
 /**
  * A Pulsar broker in this process, for tests: it keeps the binary protocol by itself, as measured on Pulsar 4.0.7, and can
@@ -46,12 +40,12 @@ export type PulsarSendHook = (
  * broker.topic('telemetry').texts; // ['first', 'second']
  * await broker.close();
  */
-export class InMemoryPulsarBroker {
-  readonly log: WireLog<PulsarCommands>;
-  /** Where clients broke the protocol, as sentences; empty in a healthy test. */
-  readonly violations: string[] = [];
-  /** Every connection so far, in the order of arrival; see {@link PulsarBrokerConnection.open}. */
-  readonly allConnections: PulsarBrokerConnection[] = [];
+export class InMemoryPulsarBroker extends InMemoryBroker<
+  PulsarCommands,
+  PulsarBrokerConnection,
+  Outgoing,
+  PulsarReceiveHook
+> {
   readonly cluster: InMemoryPulsarCluster;
   /** Failures, silence and held receipts that the test has ordered. */
   readonly faults = new PulsarFaults();
@@ -61,15 +55,12 @@ export class InMemoryPulsarBroker {
   private readonly consumers: ConsumerHandler;
   private readonly sends: SendHandler;
   private readonly router: CommandRouter;
-  private readonly receiveHooks = new Set<PulsarReceiveHook>();
-  private readonly sendHooks = new Set<PulsarSendHook>();
-  private listener!: Listener;
 
   private constructor(
     /** May be changed at any time. */
     readonly options: PulsarBrokerOptions,
   ) {
-    this.log = new WireLog(options.logLimit);
+    super(options.logLimit);
     this.cluster = options.cluster ?? new InMemoryPulsarCluster();
     const host: PulsarHost = {
       options,
@@ -93,30 +84,9 @@ export class InMemoryPulsarBroker {
 
   /** Listens on 127.0.0.1 and a free port unless told otherwise. */
   static async start(options: PulsarBrokerOptions = {}): Promise<InMemoryPulsarBroker> {
-    const broker = new InMemoryPulsarBroker({ ...options });
-    broker.listener = await Listener.start(options, (stream) => {
-      broker.allConnections.push(
-        new PulsarBrokerConnection(broker.allConnections.length + 1, stream, {
-          log: broker.log,
-          get maxFrameSize() {
-            return (broker.options.maxMessageSize ?? MAX_MESSAGE_SIZE) + FRAME_PADDING;
-          },
-          receive: (frame, connection) => broker.receive(frame, connection),
-          malformed: (error, connection) => {
-            broker.violation(error.message, connection);
-            connection.cut({ reset: true });
-          },
-          closed: (connection) => broker.closed(connection),
-          outgoing: (command, connection) => broker.outgoing(command, connection),
-        }),
-      );
-    });
+    const broker = await new InMemoryPulsarBroker({ ...options }).open(options);
     broker.cluster.brokers.push(broker);
     return broker;
-  }
-
-  get port(): number {
-    return this.listener.port;
   }
 
   /** `pulsar://127.0.0.1:port`, with TLS `pulsar+ssl://` */
@@ -128,16 +98,6 @@ export class InMemoryPulsarBroker {
   /** False while nobody could connect. */
   get listening(): boolean {
     return this.listener.listening;
-  }
-
-  /** The connections that are open, oldest first. */
-  get connections(): PulsarBrokerConnection[] {
-    return this.allConnections.filter((connection) => connection.open);
-  }
-
-  /** The newest open connection. */
-  get connection(): PulsarBrokerConnection | undefined {
-    return this.connections.at(-1);
   }
 
   /** What SENDs came to, over the life of the broker. */
@@ -260,18 +220,6 @@ export class InMemoryPulsarBroker {
     if (policy !== undefined) this.closeProducers(topic);
   }
 
-  /** Adds a hook; the returned function removes it. */
-  onReceive(hook: PulsarReceiveHook): () => void {
-    this.receiveHooks.add(hook);
-    return () => this.receiveHooks.delete(hook);
-  }
-
-  /** Adds a hook; the returned function removes it. */
-  onSend(hook: PulsarSendHook): () => void {
-    this.sendHooks.add(hook);
-    return () => this.sendHooks.delete(hook);
-  }
-
   /** The broker's own commands of these types are not sent, until the returned function is called. */
   withhold(...types: PulsarCommandName[]): () => void {
     return this.onSend((command) => (types.includes(command.type) ? 'withhold' : undefined));
@@ -286,44 +234,10 @@ export class InMemoryPulsarBroker {
     });
   }
 
-  /** Closes every connection without a command. */
-  cut(options: { readonly reset?: boolean } = {}): void {
-    for (const connection of this.connections) connection.cut(options);
-  }
-
-  /** See {@link PulsarBrokerConnection.stall}; for every open connection. */
-  stall(what?: { readonly reads?: boolean; readonly writes?: boolean }): void {
-    for (const connection of this.connections) connection.stall(what);
-  }
-
-  unstall(): void {
-    for (const connection of this.connections) connection.unstall();
-  }
-
-  /** See {@link PulsarBrokerConnection.truncateNext}; for every open connection. */
-  truncate(length: number): void {
-    for (const connection of this.connections) connection.truncateNext(length);
-  }
-
-  /** True: new connections are accepted and closed at once. */
-  refuse(on = true): void {
-    this.listener.refuse(on);
-  }
-
   /** Nobody listens (ECONNREFUSED) until {@link listen}; what this broker served is free for others of its cluster. */
-  async stopListening(): Promise<void> {
-    await this.listener.stopListening();
+  override async stopListening(): Promise<void> {
+    await super.stopListening();
     this.cluster.releaseAll(this);
-  }
-
-  /** Listens again, on the same port. */
-  listen(): Promise<void> {
-    return this.listener.listen();
-  }
-
-  /** See {@link WireLog.waitFor}. */
-  waitFor<Result>(predicate: () => Result | undefined | null | false, timeoutMs = DEFAULT_WAIT): Promise<Result> {
-    return this.log.waitFor(predicate, timeoutMs);
   }
 
   /** Ends everything: sockets and timers. */
@@ -336,6 +250,23 @@ export class InMemoryPulsarBroker {
     await this.listener.close();
   }
 
+  protected accept(number: number, stream: Duplex): PulsarBrokerConnection {
+    const { options } = this;
+    return new PulsarBrokerConnection(number, stream, {
+      log: this.log,
+      get maxFrameSize() {
+        return (options.maxMessageSize ?? MAX_MESSAGE_SIZE) + FRAME_PADDING;
+      },
+      receive: (frame, connection) => this.receive(frame, connection),
+      malformed: (error, connection) => {
+        this.violation(error.message, connection);
+        connection.cut({ reset: true });
+      },
+      closed: (connection) => this.closed(connection),
+      outgoing: (command, connection) => this.outgoing(command, connection),
+    });
+  }
+
   private receive(frame: Frame, connection: PulsarBrokerConnection): void | Promise<void> {
     const content = frame.type === 'send' ? this.sends.read(frame.body as never, frame.tail) : undefined;
     const body = {
@@ -344,7 +275,7 @@ export class InMemoryPulsarBroker {
     } as never;
     const type = frame.type as PulsarCommandName;
     this.log.record({ connection: connection.number, direction: 'in', type, packet: body, bytes: frame.bytes });
-    for (const hook of this.receiveHooks) if (hook(type, body, connection) === 'ignore') return;
+    if (this.ignored(type, body, connection)) return;
     if (this.faults.takeSilence(type)) return;
     return this.router.handle(type, body, frame.tail, content, connection);
   }
@@ -357,17 +288,6 @@ export class InMemoryPulsarBroker {
     this.faults.forget(connection);
     for (const producer of [...connection.producers.values()]) this.producers.remove(producer);
     for (const consumer of [...connection.consumers.values()]) this.consumers.remove(consumer);
-  }
-
-  private outgoing(command: Outgoing, connection: PulsarBrokerConnection): readonly (Outgoing | Buffer)[] {
-    for (const hook of this.sendHooks) {
-      const verdict = hook(command, connection);
-      if (verdict === 'withhold') return [];
-      if (verdict !== undefined) {
-        return Array.isArray(verdict) ? (verdict as (Outgoing | Buffer)[]) : [verdict as Outgoing | Buffer];
-      }
-    }
-    return [command];
   }
 }
 

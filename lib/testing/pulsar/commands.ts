@@ -1,4 +1,5 @@
 /** The bodies of the commands this broker knows, as plain objects (see `proto.ts` for how numbers read). */
+import { type WireEvents } from '../connection.js';
 import { type MalformedFrameError } from './frames.js';
 import { type StoredMessage } from './stored-message.js';
 
@@ -29,7 +30,7 @@ interface Request {
   readonly requestId: number;
 }
 
-export interface PulsarCommands {
+export interface PulsarCommands extends WireEvents {
   connect: {
     readonly clientVersion: string;
     readonly protocolVersion?: number;
@@ -181,13 +182,7 @@ export interface PulsarCommands {
     readonly errorMessage?: string;
     readonly schemaVersion?: Buffer;
   };
-  /** Bytes sent as they are. */
-  raw: Buffer;
-  /** Bytes that could not be read as a frame. */
   malformed: MalformedFrameError;
-  /** The connection was accepted, or is gone. */
-  open: undefined;
-  close: undefined;
 }
 
-export type PulsarCommandName = Exclude<keyof PulsarCommands, 'raw' | 'malformed' | 'open' | 'close'>;
+export type PulsarCommandName = Exclude<keyof PulsarCommands, keyof WireEvents>;

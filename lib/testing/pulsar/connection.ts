@@ -1,7 +1,7 @@
 import { type Duplex } from 'node:stream';
 import { TLSSocket } from 'node:tls';
-import { Link } from '../link.js';
-import { DEFAULT_WAIT, type WireLog } from '../wire-log.js';
+import { BrokerConnection } from '../connection.js';
+import { type WireLog } from '../wire-log.js';
 import { type PulsarCommandName, type PulsarCommands } from './commands.js';
 import {
   encodeSimple,
@@ -9,7 +9,7 @@ import {
   encodeWithTail,
   type Frame,
   FrameSplitter,
-  MalformedFrameError,
+  type MalformedFrameError,
 } from './frames.js';
 import { type ProducerHandle } from './producer-handle.js';
 import { type ConsumerHandle } from './subscription.js';
@@ -35,7 +35,7 @@ export interface ConnectionHost {
 }
 
 /** One client connection at the broker, and everything a test can do to it. */
-export class PulsarBrokerConnection {
+export class PulsarBrokerConnection extends BrokerConnection<PulsarCommands> {
   /** The CONNECT command, once it came. */
   connect: PulsarCommands['connect'] | undefined;
   /** What the client's TLS handshake said: the name it asked for (SNI) and the common name of its certificate. */
@@ -51,52 +51,26 @@ export class PulsarBrokerConnection {
   /** PINGs since anything came from the client. */
   unansweredPings = 0;
 
-  private readonly link: Link;
   private readonly frames = new FrameSplitter();
   private readonly pongWaiters = new Set<(alive: boolean) => void>();
-  private busy = false;
-  private over = false;
 
   constructor(
-    /** From 1, in the order of arrival at this broker. */
-    readonly number: number,
+    number: number,
     stream: Duplex,
     private readonly host: ConnectionHost,
   ) {
-    host.log.record({ connection: number, direction: 'in', type: 'open', packet: undefined, bytes: Buffer.alloc(0) });
+    super(number, stream, host.log);
     this.tls = stream instanceof TLSSocket ? describeTls(stream) : undefined;
-    this.link = new Link(stream, {
-      onData: (chunk) => {
-        this.frames.push(chunk);
-        void this.read();
-      },
-      onClose: () => this.gone(),
-    });
-  }
-
-  /** False once the broker has forgotten it, whatever the socket does. */
-  get open(): boolean {
-    return !this.over;
   }
 
   /** Sends exactly this command, hooks or not. */
   send<Name extends PulsarCommandName>(type: Name, body: PulsarCommands[Name], tail?: Buffer): void {
-    const bytes = tail === undefined ? encodeSimple(type, body) : encodeWithTail(type, body, tail);
-    if (!this.link.write(bytes)) return;
-    this.host.log.record({ connection: this.number, direction: 'out', type, packet: body, bytes });
-  }
-
-  /** Sends exactly these bytes; the wire log has them as `raw`. */
-  sendRaw(bytes: Buffer): void {
-    if (!this.link.write(bytes)) return;
-    this.host.log.record({ connection: this.number, direction: 'out', type: 'raw', packet: bytes, bytes });
+    this.write(type, body, tail === undefined ? encodeSimple(type, body) : encodeWithTail(type, body, tail));
   }
 
   /** A MESSAGE with this metadata (or its bytes) and payload; the checksum is computed. */
   sendMessage(body: PulsarCommands['message'], metadata: object | Buffer, payload: Uint8Array): void {
-    const bytes = encodeWithPayload('message', body, metadata, payload);
-    if (!this.link.write(bytes)) return;
-    this.host.log.record({ connection: this.number, direction: 'out', type: 'message', packet: body, bytes });
+    this.write('message', body, encodeWithPayload('message', body, metadata, payload));
   }
 
   /** A command of a type that no client can know: `[type = 1000]`, which must be ignored and never close anything. */
@@ -118,13 +92,6 @@ export class PulsarBrokerConnection {
     }
   }
 
-  /** Resolves with the first command of this type that comes on this connection from now on. */
-  async expect<Name extends PulsarCommandName>(type: Name, timeoutMs = DEFAULT_WAIT): Promise<PulsarCommands[Name]> {
-    const filter = { connection: this.number, since: this.host.log.position };
-    const [body] = await this.host.log.waitForReceived(type, 1, filter, timeoutMs);
-    return body;
-  }
-
   /** PINGs the client; false if nothing came back in time or the connection ended. */
   isAlive(timeoutMs: number): Promise<boolean> {
     return new Promise((resolve) => {
@@ -136,7 +103,7 @@ export class PulsarBrokerConnection {
       const timer = setTimeout(() => end(false), timeoutMs);
       this.pongWaiters.add(end);
       this.answer('ping', {});
-      if (this.over) end(false);
+      if (!this.open) end(false);
     });
   }
 
@@ -144,66 +111,25 @@ export class PulsarBrokerConnection {
     for (const waiter of this.pongWaiters) waiter(true);
   }
 
-  /** Closes; with `reset` the client sees ECONNRESET. */
-  cut(options: { readonly reset?: boolean } = {}): void {
-    this.link.cut(options.reset ?? false);
+  protected take(chunk: Buffer): void {
+    this.frames.push(chunk);
   }
 
-  /** Sends what was written, then closes. */
-  end(): void {
-    this.link.end();
+  protected step(): Promise<void> | void | false {
+    const frame = this.frames.next(this.host.maxFrameSize);
+    if (frame === undefined) return false;
+    this.unansweredPings = 0;
+    return this.host.receive(frame, this);
   }
 
-  /** The broker forgets the connection, the client is not told. */
-  halfOpen(): void {
-    this.link.abandon();
+  protected malformed(error: MalformedFrameError): void {
+    this.host.malformed(error, this);
   }
 
-  /** Bytes are no longer read and no longer sent, or one of both; the connection stays open. */
-  stall(what?: { readonly reads?: boolean; readonly writes?: boolean }): void {
-    this.link.stall(what);
-  }
-
-  unstall(): void {
-    this.link.unstall();
-  }
-
-  /** Of the next frame only the first `length` bytes leave, then the connection ends. */
-  truncateNext(length: number): void {
-    this.link.truncateNext(length);
-  }
-
-  /** One command at a time: a CONNECT whose authentication takes time holds up what came behind it. */
-  private async read(): Promise<void> {
-    if (this.busy) return;
-    this.busy = true;
-    try {
-      for (;;) {
-        if (this.over) return;
-        const frame = this.frames.next(this.host.maxFrameSize);
-        if (frame === undefined) return;
-        this.unansweredPings = 0;
-        const waiting = this.host.receive(frame, this);
-        if (waiting !== undefined) await waiting;
-      }
-    } catch (error) {
-      if (!(error instanceof MalformedFrameError)) throw error;
-      const { bytes } = error;
-      this.host.log.record({ connection: this.number, direction: 'in', type: 'malformed', packet: error, bytes });
-      this.host.malformed(error, this);
-    } finally {
-      this.busy = false;
-    }
-  }
-
-  private gone(): void {
-    if (this.over) return;
-    this.over = true;
+  protected closed(): void {
     clearInterval(this.keepAliveTimer);
     clearTimeout(this.challengeTimer);
     for (const waiter of [...this.pongWaiters]) waiter(false);
-    const { number: connection } = this;
-    this.host.log.record({ connection, direction: 'in', type: 'close', packet: undefined, bytes: Buffer.alloc(0) });
     this.host.closed(this);
   }
 }

@@ -1,4 +1,5 @@
 /** Pulsar's frames: [total u32][command length u32][command], then for payload commands [0x0e01][crc32c][metadata][payload]. */
+import { MalformedError } from '../connection.js';
 import { crc32c } from './crc32c.js';
 import { decodeCommand, encodeCommand, encodeMetadata, type Plain } from './proto.js';
 
@@ -14,15 +15,7 @@ export interface Frame {
 }
 
 /** The client sent bytes that are no frame. */
-export class MalformedFrameError extends Error {
-  constructor(
-    message: string,
-    readonly bytes: Buffer,
-  ) {
-    super(message);
-    this.name = 'MalformedFrameError';
-  }
-}
+export class MalformedFrameError extends MalformedError {}
 
 export class FrameSplitter {
   private buffered: Buffer = Buffer.alloc(0);
