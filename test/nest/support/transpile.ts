@@ -1,6 +1,6 @@
 import { transformFileSync } from '@swc/core';
 import { cpSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 
 /**
  * `lib` and the given program as JavaScript for a process of its own, in a few seconds and without a type check.
@@ -10,7 +10,8 @@ import { dirname, join } from 'node:path';
  */
 export function transpile(program: string): string {
   const root = process.cwd();
-  const out = join(root, '.cache', 'child-programs');
+  // One folder per program: specs run side by side.
+  const out = join(root, '.cache', 'child-programs', basename(program, '.ts'));
   rmSync(join(out, 'lib'), { recursive: true, force: true });
   const sources = readdirSync(join(root, 'lib'), { recursive: true, encoding: 'utf8' }).map((path) =>
     join('lib', path),
