@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
-import { generate, type IConnectPacket, type Packet, parser } from 'mqtt-packet';
+import { generate, type Packet, parser } from 'mqtt-packet';
 
 /**
  * A broker for one client, which sends messages as fast as the client reads them. It keeps no message and no log: of a
