@@ -131,12 +131,20 @@ export class BatchRun implements OutcomeSink {
 
   handlerFailed(error: unknown): void {
     this.whenIdle(() => {
+      // Behind a masked error of a handler whose emit failed stands that emit.
+      const emit = this.recorded === undefined ? this.scope?.observedFailure() : undefined;
       this.scope?.close();
       if (this.abandoned) return;
       this.ended = true;
       for (const [index, run] of this.runs.entries()) {
         if (this.failures.has(index)) run.batchFailed(this.failures.get(index), 'handler', false);
-        else run.batchFailed(this.recorded?.error ?? error, 'handler', this.recorded === undefined);
+        else if (emit !== undefined) run.batchFailed(emit.error, 'emit', false);
+        else
+          run.batchFailed(
+            this.recorded === undefined ? error : this.recorded.error,
+            'handler',
+            this.recorded === undefined,
+          );
       }
     });
   }

@@ -122,6 +122,8 @@ interface Shared {
   readonly storage: AsyncLocalStorage<DeliveryScope>;
   proxies: number;
   readonly warnedHandlers: Set<string>;
+  /** What emits failed with; a copy of an earlier version knows none. */
+  emitFailures?: WeakSet<object>;
 }
 
 const KEY = Symbol.for('nestjs-mqtt-pulsar/delivery-scope');
@@ -141,6 +143,15 @@ export function runInScope<T>(scope: DeliveryScope, fn: () => T): T {
 /** Notes `error` for the run that the running code belongs to, if it belongs to one. */
 export function recordFailureInScope(error: unknown): void {
   shared.storage.getStore()?.owner?.recordFailure(error);
+}
+
+/** An emit failed with this error: whoever throws it on, now or later, failed because of the sink. */
+export function noteEmitFailure(error: unknown): void {
+  if (typeof error === 'object' && error !== null) (shared.emitFailures ??= new WeakSet()).add(error);
+}
+
+export function isEmitFailure(error: object): boolean {
+  return shared.emitFailures?.has(error) === true;
 }
 
 /** Runs `fn` as code of no scope: what settles a delivery is not the handler's. */

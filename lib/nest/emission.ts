@@ -1,6 +1,6 @@
 import { Observable, type Subscriber, type TeardownLogic } from 'rxjs';
 import { TransportError } from '../errors.js';
-import { currentScope, type DeliveryScope, runInScope, type TrackedEmit } from './delivery-scope.js';
+import { currentScope, type DeliveryScope, noteEmitFailure, runInScope, type TrackedEmit } from './delivery-scope.js';
 
 /** What an emission tells the proxy it came from. */
 export interface EmissionOwner {
@@ -60,6 +60,7 @@ export class Emission<T> extends Observable<T> implements TrackedEmit {
     if (this.state !== 'pending') return;
     this.state = 'failed';
     this.error = error;
+    noteEmitFailure(error);
     this.settle();
   }
 

@@ -1,4 +1,4 @@
-import { OptionsError, isTransportError } from '../errors.js';
+import { OptionsError } from '../errors.js';
 import { backoffDelay, type BackoffOptions } from '../net/backoff.js';
 import {
   checkOptions,
@@ -158,33 +158,6 @@ export function checkedDecision(given: unknown): FailureDecision | undefined {
     checkOptions<{ action: string; delayMs: number; reason: string; reasonCode: number }>('decision', given, DECISION);
   return given as FailureDecision;
 }
-
-/**
- * What a failure says about the sink:
- * - `down`: an error of our proxies that no repetition cures and that every message would meet (terminated, fenced,
- *   refused, closed): reconnecting to the MQTT broker cannot help, taking in more cannot either
- * - `message`: an error of our proxies about this message alone (too large, not serializable): no reconnect
- * - `none`: everything else
- */
-export function sinkVerdict(failure: Failure): 'none' | 'message' | 'down' {
-  if (failure.kind === 'undecodable') return 'message';
-  if (failure.kind === 'timeout' || !isTransportError(failure.error) || failure.error.retriable) return 'none';
-  return MESSAGE_BOUND.has(failure.error.code) ? 'message' : 'down';
-}
-
-const MESSAGE_BOUND: ReadonlySet<string> = new Set([
-  'ERR_MESSAGE_TOO_LARGE',
-  'ERR_SERIALIZATION',
-  'ERR_LOCAL_PROTOCOL',
-  'ERR_OPTIONS',
-  'ERR_SEQUENCE',
-  'ERR_DEDUPLICATED',
-  'ERR_ABORTED',
-  'ERR_PUBLISH',
-  // A topic name that a message's own data led to, a call that our proxies do not have: other messages need not meet it.
-  'ERR_TOPIC',
-  'ERR_NOT_SUPPORTED',
-]);
 
 /** @throws OptionsError */
 export function resolveFailurePolicy(

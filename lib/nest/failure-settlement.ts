@@ -6,19 +6,12 @@ import { CallbackDeadline } from './deadline-queue.js';
 import { runOutsideScopes } from './delivery-scope.js';
 import { deadLetterOf } from './dead-letter.js';
 import { type DeliveryTask, type FinalStepOfRun } from './delivery-task.js';
-import {
-  checkedDecision,
-  decideByTable,
-  type Failure,
-  fullForm,
-  type ResolvedDecision,
-  sinkVerdict,
-} from './failure-policy.js';
+import { checkedDecision, decideByTable, type Failure, fullForm, type ResolvedDecision } from './failure-policy.js';
+import { type HoldReason, holdReason } from './hold-reason.js';
 import { type HandlerRun } from './handler-run.js';
 import { type DeadLetterOptions } from './mqtt-server-options.js';
 import { loggedByNest } from './nest-log.js';
 import { isPromiseLike } from './promise-like.js';
-import { type HoldReason } from './redelivery.js';
 import { type TaskHost } from './task-host.js';
 
 /** What the settlement of failures needs of the strategy. */
@@ -197,7 +190,7 @@ export class FailureSettlement {
         host.settle(task, 'discarded');
         return;
       default:
-        host.hold(task, holdReason(failure), failure);
+        host.hold(task, holdReason(open.map(({ run }) => run.describeFailure())), failure);
     }
   }
 
@@ -257,11 +250,6 @@ export async function sendDeadLetter(
     host.clock.wallTime(),
   );
   await runOutsideScopes(() => lastValueFrom(target.client.emit(pattern, record), { defaultValue: undefined }));
-}
-
-function holdReason(failure: Failure): HoldReason {
-  const verdict = sinkVerdict(failure);
-  return verdict === 'down' ? 'sink' : verdict === 'message' ? 'message' : 'handler';
 }
 
 /** What Nest tells a requester of an error that is not meant for it: here what failed outside of the handler's result. */

@@ -50,7 +50,10 @@ export interface MqttServerOwnOptions {
   handlerTimeout?: number;
   /** Milliseconds a detached handle may stay unused. 0: none. Default 300,000. */
   detachTimeout?: number;
-  /** Milliseconds from a failure to the controlled reconnect; doubles while nothing is freed, up to 5 min. Default 5,000. */
+  /**
+   * Milliseconds from a failure to the controlled reconnect; doubles while nothing is freed, up to 5 min (30 s where an emit,
+   * a `send()` or a dead letter failed: those are tried again without a reconnect). Default 5,000.
+   */
   redeliverAfter?: number;
   /**
    * Milliseconds after which a message that is still not acknowledged makes the status `stalled` and the health down, with

@@ -23,13 +23,15 @@ import {
   type ResolvedMqttServerOptions,
   withServerNames,
 } from './mqtt-server-options.js';
-import { type HoldReason, Redelivery } from './redelivery.js';
+import { type HoldReason } from './hold-reason.js';
+import { HoldReport } from './hold-report.js';
+import { Redelivery } from './redelivery.js';
 import { IntakeControl } from './intake-control.js';
 import { OrderKeys } from './order-key.js';
 import { openReply } from './reply-opening.js';
 import { type ReplyStream } from './reply-stream.js';
 import { type ComponentHealth } from './health.js';
-import { serverHealth } from './server-health.js';
+import { type MqttServerStatus, serverHealth, type ServerHealthFacts, serverStatus } from './server-health.js';
 import { logSessionEvents, startSession } from './session-start.js';
 import { newServerStats } from './server-stats.js';
 import { Shutdown } from './shutdown.js';
@@ -37,12 +39,7 @@ import { StallWatch } from './stall-watch.js';
 import { type MqttServerStats } from './task-host.js';
 import { UnmatchedMessages } from './unmatched.js';
 
-/**
- * `stalled`: failed messages are held and use up the window, or the oldest un-acknowledged one is older than `stalledAfter`.
- * `halted`: a policy stopped the intake.
- */
-export type MqttServerStatus = 'connecting' | 'connected' | 'reconnecting' | 'stalled' | 'halted' | 'closed' | 'failed';
-
+export type { MqttServerStatus };
 export type MqttServerEvents = { [K in keyof MqttClientEvents]: (payload: MqttClientEvents[K]) => void };
 
 /**
@@ -80,6 +77,7 @@ export class MqttServerStrategy
   private readonly options: ResolvedMqttServerOptions;
   private readonly registry = new HandlerRegistry();
   private readonly redelivery: Redelivery;
+  private readonly holdReport: HoldReport;
   private readonly settlement: FailureSettlement;
   private readonly shutdown: Shutdown;
   private readonly unmatched: UnmatchedMessages;
@@ -113,6 +111,7 @@ export class MqttServerStrategy
       },
       server.redeliverAfter,
     );
+    this.holdReport = new HoldReport(this.clock, this.logger);
     this.unmatched = new UnmatchedMessages(this, server.unmatched, server.deadLetter, server.redeliverAfter);
     this.intake = new IntakeControl(this);
     this.keys = new OrderKeys(server.order, this.logger, this.wallTimeAt);
@@ -129,7 +128,7 @@ export class MqttServerStrategy
 
   /** The last status; `status` is the stream of them. */
   get state(): MqttServerStatus {
-    return this.currentStatus();
+    return serverStatus(this.healthFacts());
   }
 
   get deadLetter(): ResolvedMqttServerOptions['deadLetter'] {
@@ -138,14 +137,7 @@ export class MqttServerStrategy
 
   /** For {@link MqttPulsarHealth}; never throws. `down` while failed messages are held or there is no connection. */
   health(): ComponentHealth {
-    return serverHealth({
-      client: this.client,
-      running: this.gate.runningCount,
-      waiting: this.gate.waitingCount,
-      held: this.redelivery.size + this.unmatched.held,
-      stalled: this.stallWatch.stalled,
-      halted: this.intake.has('halted'),
-    });
+    return serverHealth(this.healthFacts());
   }
 
   override addHandler(
@@ -272,7 +264,7 @@ export class MqttServerStrategy
     this.intake.left(task.delivery);
     if (task.held) {
       task.held = false;
-      this.redelivery.succeeded(task);
+      this.redelivery.settled(task, outcome);
     }
     this.roundEnded();
   }
@@ -288,10 +280,7 @@ export class MqttServerStrategy
     else this.gate.yieldSlot(task);
     if (this.shutdown.isClosing) return;
     this.redelivery.hold(task, reason, again);
-    this.logger.error(
-      `Held: a message on '${failure.topic}' is not acknowledged, age ${Math.round(failure.ageMs)} ms, attempt ${failure.attempt}; ` +
-        `${this.redelivery.size} held, they use up the broker's window`,
-    );
+    this.holdReport.held(this.redelivery, reason);
   }
 
   halt(task: DeliveryTask, failure: Failure): void {
@@ -353,30 +342,37 @@ export class MqttServerStrategy
     if (this.client.status.state !== 'connected' || this.intake.has('paused') || this.intake.has('halted'))
       return false;
     this.stats.reconnects += 1;
-    const oldest = this.redelivery.oldest?.delivery.message.topic ?? '';
-    this.logger.warn(`Reconnecting to have ${held} failed messages sent again, the oldest on '${oldest}'`);
+    this.logger.warn(`Reconnecting to have ${held} failed messages sent again`);
     this.client.reconnect(`${held} failed messages are to be sent again`);
     return true;
+  }
+
+  /** @internal it failed, and that was said */
+  reported(delivery: MqttDelivery): boolean {
+    return this.redelivery.knows(delivery);
   }
 
   /** @internal */
   heldChanged(): void {
     // A sink that is down stops every message: taking in more only fills memory and the window.
     if (!this.shutdown.isClosing) this.intake.set('sink', this.redelivery.sinkDown);
+    if (this.redelivery.unsettled === 0) this.holdReport.over();
     this.publishStatus();
   }
 
   private publishStatus(): void {
-    this._status$.next(this.currentStatus());
+    this._status$.next(this.state);
   }
 
-  private currentStatus(): MqttServerStatus {
-    const { state } = this.client.status;
-    if (this.intake.has('halted')) return 'halted';
-    if (state === 'connected' || state === 'draining') {
-      return this.stallWatch.stalled || this.redelivery.size + this.unmatched.held > 0 ? 'stalled' : 'connected';
-    }
-    return state === 'idle' ? 'connecting' : state;
+  private healthFacts(): ServerHealthFacts {
+    return {
+      client: this.client,
+      running: this.gate.runningCount,
+      waiting: this.gate.waitingCount,
+      held: this.redelivery.unsettled + this.unmatched.held,
+      stalled: this.stallWatch.stalled,
+      halted: this.intake.has('halted'),
+    };
   }
 
   /** @internal */

@@ -1,23 +1,13 @@
-import { type Clock } from '../net/clock.js';
-import { CallbackDeadline, type DeadlineQueue } from './deadline-queue.js';
 import { type DeliveryTask } from './delivery-task.js';
+import { type HoldReason } from './hold-reason.js';
+import { type HeldTask, ProbeLane } from './probe-lane.js';
+import { Rounds, type RoundsHost } from './rounds.js';
 
-/**
- * What a held delivery waits for: `handler` for its redelivery; the others run again from the copy we hold, because a
- * reconnect does not cure a `sink` that is down, a `message` that does not fit, or a `deadLetter` that was not taken; `halted`
- * waits for `resume()`.
- */
-export type HoldReason = 'handler' | 'sink' | 'message' | 'deadLetter' | 'halted';
-
-interface Held {
-  readonly task: DeliveryTask;
+interface Held extends HeldTask {
   readonly reason: HoldReason;
-  readonly again: (task: DeliveryTask) => void;
 }
 
-export interface RedeliveryHost {
-  readonly clock: Clock;
-  readonly deadlines: DeadlineQueue;
+export interface RedeliveryHost extends RoundsHost {
   /** One controlled reconnect: the broker sends what is not acknowledged again. False: not now. */
   reconnect(held: number): boolean;
   /** Failed ones of earlier connections that the broker has not sent again on this one. */
@@ -31,40 +21,58 @@ export interface RedeliveryHost {
 /**
  * Failed deliveries that stay un-acknowledged. MQTT sends again only on a reconnect, so after `redeliverAfter` there is one,
  * however many failed; the interval doubles while a round frees nothing. Where a reconnect cannot help - the only copy is
- * ours, or the sink is what failed - the copy we hold runs again instead.
+ * ours, or the users' code is not what failed - the copy we hold runs again instead.
  */
 export class Redelivery {
+  /** Wait for the next round, or for `resume()`. */
   private readonly held = new Map<object, Held>();
   /** Every delivery that was held once and is not settled. */
   private readonly tasks = new Map<object, DeliveryTask>();
-  /** The sink was down when this delivery was let through to try it. */
-  private probe: DeliveryTask | undefined = undefined;
-  private readonly timer = new CallbackDeadline(() => this.fire());
-  private interval: number;
-  private freed = false;
+  /** Wait until what failed works again. */
+  private readonly sink: ProbeLane;
+  private readonly calls: ProbeLane;
+  private readonly letters: ProbeLane;
+  private readonly rounds: Rounds;
 
+  /** @param initial ms */
   constructor(
     private readonly host: RedeliveryHost,
-    private readonly initial: number,
-    private readonly longest = Math.max(300_000, initial),
+    initial: number,
+    longest = Math.max(LONGEST, initial),
   ) {
-    this.interval = initial;
+    this.rounds = new Rounds(host, initial, longest, () => this.round());
+    this.sink = new ProbeLane(host, initial);
+    this.calls = new ProbeLane(host, initial);
+    this.letters = new ProbeLane(host, initial);
   }
 
+  /** How many are held now; what runs again is not. */
   get size(): number {
-    return this.held.size;
+    return this.held.size + this.sink.waiting + this.calls.waiting + this.letters.waiting;
   }
 
-  /** A sink that no reconnect cures holds at least one. */
+  /** How many failed and are not settled, whether they are held or run again. */
+  get unsettled(): number {
+    return this.tasks.size;
+  }
+
+  /** The sink keeps at least one, or is being tried. */
   get sinkDown(): boolean {
-    for (const { reason } of this.held.values()) if (reason === 'sink') return true;
-    return false;
+    return !this.sink.idle;
   }
 
-  /** The one that has been held longest. */
+  /** The oldest of those that failed and are not settled. */
   get oldest(): DeliveryTask | undefined {
-    for (const { task } of this.held.values()) return task;
-    return undefined;
+    let oldest: DeliveryTask | undefined;
+    for (const task of this.tasks.values()) {
+      if (oldest === undefined || task.delivery.receivedAt < oldest.delivery.receivedAt) oldest = task;
+    }
+    return oldest;
+  }
+
+  /** It failed and is not settled. */
+  knows(delivery: object): boolean {
+    return this.tasks.has(delivery);
   }
 
   /** @param again runs it again from our copy; default: its failed handlers */
@@ -74,30 +82,37 @@ export class Redelivery {
     again: (task: DeliveryTask) => void = (held) => this.host.rerun(held),
   ): void {
     task.held = true;
-    if (this.probe === task) this.probe = undefined;
-    this.held.set(task.delivery, { task, reason, again });
     this.tasks.set(task.delivery, task);
-    if (this.timer.lane === undefined) this.arm();
+    for (const lane of [this.sink, this.calls, this.letters]) lane.failed(task);
+    if (reason === 'sink') this.sink.hold({ task, again });
+    else if (reason === 'call') this.calls.hold({ task, again });
+    else if (reason === 'deadLetter') this.letters.hold({ task, again });
+    else {
+      this.held.set(task.delivery, { task, reason, again });
+      if (reason !== 'halted') this.rounds.arm();
+    }
     this.host.heldChanged();
   }
 
   /**
-   * The broker sent it again: it runs again, unless it is on its way from our copy already.
+   * The broker sent it again. If that is what it waited for, it runs again; what waits for something else goes on waiting:
+   * a link that flaps must not become a storm of runs on a sink that is down.
    *
    * @returns false: it was never held
    */
   returned(delivery: object): boolean {
     const task = this.tasks.get(delivery);
-    if (task !== undefined && this.held.delete(delivery)) this.host.rerun(task);
+    if (task !== undefined && this.held.get(delivery)?.reason === 'handler') {
+      this.held.delete(delivery);
+      this.host.rerun(task);
+    }
     return task !== undefined;
   }
 
   /** Will not come back as this delivery. */
   dropped(delivery: object): DeliveryTask | undefined {
     const task = this.tasks.get(delivery);
-    this.tasks.delete(delivery);
-    this.held.delete(delivery);
-    if (this.probe === task) this.probe = undefined;
+    if (task !== undefined) this.forget(task);
     return task;
   }
 
@@ -107,51 +122,46 @@ export class Redelivery {
   }
 
   /** A delivery that was held before is settled: the next round starts with the short interval again. */
-  succeeded(task: DeliveryTask): void {
-    this.freed = true;
-    this.tasks.delete(task.delivery);
-    if (this.probe === task) {
-      // The sink takes messages again: all that it held up go on at once.
-      this.probe = undefined;
-      this.runAgain([...this.held.values()].filter(({ reason }) => reason === 'sink'));
-    }
-    if (this.held.size === 0) this.interval = this.initial;
+  settled(task: DeliveryTask, outcome: 'succeeded' | 'discarded' | 'rejected' | 'deadLettered'): void {
+    this.rounds.succeeded();
+    // Only these say something about what the others wait for; how else a policy ended it does not.
+    const goOn =
+      outcome === 'succeeded'
+        ? [...this.sink.succeeded(task), ...this.calls.succeeded(task)]
+        : outcome === 'deadLettered'
+          ? this.letters.succeeded(task)
+          : [];
+    this.forget(task);
+    if (this.held.size === 0) this.rounds.reset();
+    for (const each of goOn) each.again(each.task);
     this.host.heldChanged();
   }
 
   stop(): void {
-    this.host.deadlines.remove(this.timer);
+    for (const each of [this.rounds, this.sink, this.calls, this.letters]) each.stop();
   }
 
-  private arm(): void {
-    this.host.deadlines.add(this.timer, this.host.clock.now(), this.interval);
+  private forget(task: DeliveryTask): void {
+    this.tasks.delete(task.delivery);
+    this.held.delete(task.delivery);
+    for (const lane of [this.sink, this.calls, this.letters]) lane.forget(task);
   }
 
-  private fire(): void {
-    if (this.held.size === 0) return;
-    const { sinkDown } = this;
-    const all = [...this.held.values()];
-    const ofSink = all.filter(({ reason }) => reason === 'sink');
+  private round(): void {
+    const all = [...this.held.values()].filter(({ reason }) => reason !== 'halted');
+    if (all.length === 0) return;
     // A broker that did not send it again on this connection has forgotten it (expired, say): no other one will bring it.
     // Should a copy come after all, it is bound to the run.
     const unclaimed = new Set(this.host.unclaimed());
-    const onlyOurs = ({ task }: Held): boolean => task.delivery.orphaned || unclaimed.has(task.delivery);
-    const local = all.filter(
-      (held) =>
-        held.reason === 'message' || held.reason === 'deadLetter' || (held.reason === 'handler' && onlyOurs(held)),
-    );
-    const resend = all.filter((held) => held.reason === 'handler' && !onlyOurs(held)).length;
-    // While the sink is down a reconnect would only bring back what fails again.
-    const tried = resend === 0 || sinkDown || this.host.reconnect(resend);
-    // What was not tried (paused, or no connection) has not failed either.
-    if (tried) this.interval = this.freed ? this.initial : Math.min(this.interval * 2, this.longest);
-    if (tried) this.freed = false;
+    // While the sink is down nothing is taken in, so a reconnect would bring nothing.
+    const { sinkDown } = this;
+    const byReconnect = ({ task, reason }: Held): boolean =>
+      reason === 'handler' && !sinkDown && !task.delivery.orphaned && !unclaimed.has(task.delivery);
+    const local = all.filter((held) => !byReconnect(held));
+    const resend = all.length - local.length;
+    if (resend === 0 || this.host.reconnect(resend)) this.rounds.tried();
+    this.rounds.arm();
     this.runAgain(local);
-    if (sinkDown && this.probe === undefined) {
-      this.probe = ofSink[0].task;
-      this.runAgain(ofSink.slice(0, 1));
-    }
-    this.arm();
   }
 
   private runAgain(entries: readonly Held[]): void {
@@ -161,3 +171,6 @@ export class Redelivery {
     }
   }
 }
+
+/** ms */
+const LONGEST = 300_000;
