@@ -1,3 +1,4 @@
+import { toError } from '../error-text.js';
 import { isTransportError, SubscriptionError } from '../errors.js';
 import { type Clock } from '../net/clock.js';
 import { type ConnectionEvent, mqttConnectionChannel } from '../observability/channels.js';
@@ -78,7 +79,7 @@ export class ClientMonitor {
 
   /** What a callback threw must not stop the session; without a listener it surfaces as an uncaught exception. */
   failed(error: unknown): void {
-    const failure = error instanceof Error ? error : new Error(String(error));
+    const failure = toError(error);
     if (isTransportError(failure) && failure.code === 'ERR_SESSION') this.lastError = failure;
     if (this.events.has('error')) this.events.emit('error', failure);
     else {

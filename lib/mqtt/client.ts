@@ -1,3 +1,4 @@
+import { errorText } from '../error-text.js';
 import { ClosedError, ConnectionError, LocalProtocolError } from '../errors.js';
 import { type Properties } from './codec/packets.js';
 import { type ClientOutput, SessionDriver } from './driver.js';
@@ -146,7 +147,7 @@ export class MqttClient {
       else this.driver.run();
       return new SubmittedPublish(publish, this.cancel);
     } catch (error) {
-      const failure = error instanceof Error ? error : new LocalProtocolError(String(error));
+      const failure = error instanceof Error ? error : new LocalProtocolError(errorText(error));
       this.options.clock.endOfTurn(() => callback(failure));
       return REFUSED_PUBLISH;
     }

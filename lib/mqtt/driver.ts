@@ -1,3 +1,4 @@
+import { toError } from '../error-text.js';
 import { AuthenticationError, TransportError, isTransportError } from '../errors.js';
 import { type TimerHandle } from '../net/clock.js';
 import { createDialer, describeEndpoint } from '../net/dial.js';
@@ -188,7 +189,7 @@ export class SessionDriver {
         },
       });
     } catch (error) {
-      this.lose(error instanceof Error ? error : new Error(String(error)));
+      this.lose(toError(error));
       this.run();
     }
   }

@@ -1,4 +1,5 @@
 import { type Logger } from '@nestjs/common';
+import { errorText } from '../error-text.js';
 import { type Clock } from '../net/clock.js';
 import { emitChannel, type EmitEvent } from '../observability/channels.js';
 import { firstLateEmitOf } from './delivery-scope.js';
@@ -77,9 +78,7 @@ export class EmitReports implements EmissionOwner {
     this.loggedCount = this.unobservedFailures;
     const { error } = emission;
     const others = count > 1 ? ` (${count} emits failed unobserved since the last such line)` : '';
-    this.logger.error(
-      `emit('${emission.pattern}') failed and nobody subscribed to it: ${error instanceof Error ? error.message : String(error)}${others}`,
-    );
+    this.logger.error(`emit('${emission.pattern}') failed and nobody subscribed to it: ${errorText(error)}${others}`);
   }
 
   private publish(emission: Emission<unknown>, outcome: EmitEvent['outcome']): void {

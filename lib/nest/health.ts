@@ -1,3 +1,5 @@
+import { errorText } from '../error-text.js';
+
 /**
  * - `up`: working, or not used yet
  * - `degraded`: working, but somebody should look
@@ -87,7 +89,7 @@ function ask(source: HealthSource): ComponentHealth {
   try {
     return source.health();
   } catch (error) {
-    return { status: 'down', reason: error instanceof Error ? error.message : String(error), details: {} };
+    return { status: 'down', reason: errorText(error), details: {} };
   }
 }
 

@@ -1,4 +1,5 @@
 import { type Logger } from '@nestjs/common';
+import { errorText } from '../error-text.js';
 import { type MqttDelivery } from '../mqtt/index.js';
 import { type MqttServerOwnOptions } from './mqtt-server-options.js';
 import { MqttMessageContext } from './mqtt-message.context.js';
@@ -26,9 +27,7 @@ export class OrderKeys {
       key.then(undefined, () => undefined);
       this.tell(`order() gave a promise for a message on '${topic}'`);
     } catch (error) {
-      this.tell(
-        `order() failed for a message on '${topic}': ${error instanceof Error ? error.message : String(error)}`,
-      );
+      this.tell(`order() failed for a message on '${topic}': ${errorText(error)}`);
     }
     return undefined;
   }

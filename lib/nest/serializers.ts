@@ -1,4 +1,5 @@
 import { type ReadPacket } from '@nestjs/microservices';
+import { errorText } from '../error-text.js';
 import { TransportError } from '../errors.js';
 import { type Schema } from '../pulsar/index.js';
 
@@ -38,8 +39,7 @@ export function toPayload(data: unknown): Uint8Array | null {
   try {
     text = JSON.stringify(data);
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw new TransportError('ERR_SERIALIZATION', `The data cannot be written as JSON: ${why}`, { cause });
+    throw new TransportError('ERR_SERIALIZATION', `The data cannot be written as JSON: ${errorText(cause)}`, { cause });
   }
   if (text === undefined) {
     throw new TransportError('ERR_SERIALIZATION', `A value of type ${typeof data} cannot be written as JSON`);

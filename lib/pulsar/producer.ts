@@ -1,3 +1,4 @@
+import { errorText } from '../error-text.js';
 import { ClosedError, TransportError } from '../errors.js';
 import { type Clock, type TimerHandle } from '../net/clock.js';
 import { pulsarProducerChannel } from '../observability/channels.js';
@@ -220,7 +221,7 @@ export class PulsarProducer<T = unknown> {
   /** It only watches: its fault must not take the process down where nobody listens, and must not be hidden. */
   private interceptorFailed(cause: unknown): void {
     if (this.events.has('interceptorFailed')) this.events.emit('interceptorFailed', { cause });
-    else process.emitWarning(`An afterReceipt of a producer of '${this.topic}' threw: ${String(cause)}`);
+    else process.emitWarning(`An afterReceipt of a producer of '${this.topic}' threw: ${errorText(cause)}`);
   }
 
   private async end(timeout: number): Promise<void> {

@@ -1,4 +1,5 @@
 /** CONNECT from the configuration, and what CONNACK makes of it. */
+import { errorText } from '../../error-text.js';
 import {
   isTransportError,
   LocalProtocolError,
@@ -131,5 +132,5 @@ export function sessionTakenAway(server: string, asked: number): SessionError {
 }
 
 export function toLocalError(error: unknown): TransportError {
-  return isTransportError(error) ? error : new LocalProtocolError(String(error), { cause: error });
+  return isTransportError(error) ? error : new LocalProtocolError(errorText(error), { cause: error });
 }

@@ -1,4 +1,5 @@
 /** Cuts a broker's byte stream into commands, whatever the chunks. */
+import { errorText } from '../../error-text.js';
 import { RemoteProtocolError } from '../../errors.js';
 import { type ServerCommand } from './command-types.js';
 import { decodeCommand } from './commands.js';
@@ -55,7 +56,7 @@ export class FrameReader {
     try {
       return this.#read();
     } catch (error) {
-      this.#failure = error instanceof RemoteProtocolError ? error : malformed(String(error));
+      this.#failure = error instanceof RemoteProtocolError ? error : malformed(errorText(error));
       this.#chunk = EMPTY;
       this.#at = 0;
       this.#waiting = [];

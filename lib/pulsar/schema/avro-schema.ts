@@ -1,8 +1,9 @@
 import { createRequire } from 'node:module';
+import { errorText } from '../../error-text.js';
 import { TransportError } from '../../errors.js';
 import { SchemaType } from '../codec/constants.js';
 import { definitionText } from './primitive-schemas.js';
-import { asBuffer, guarded, messageOf, type Schema, schemaInfo, type SchemaOptions } from './schema.js';
+import { asBuffer, guarded, type Schema, schemaInfo, type SchemaOptions } from './schema.js';
 
 export interface AvroSchemaOptions extends SchemaOptions {
   /** An Avro schema, such as `{type: 'record', name: 'Reading', fields: [...]}`. */
@@ -56,6 +57,6 @@ function parse(library: Avsc, definition: unknown, options: object | undefined):
   try {
     return library.Type.forSchema(definition, options);
   } catch (error) {
-    throw new TransportError('ERR_SCHEMA', `The Avro definition is not valid: ${messageOf(error)}`, { cause: error });
+    throw new TransportError('ERR_SCHEMA', `The Avro definition is not valid: ${errorText(error)}`, { cause: error });
   }
 }

@@ -1,3 +1,4 @@
+import { errorText } from '../../error-text.js';
 import { TransportError } from '../../errors.js';
 import { type SchemaInfo } from '../codec/command-types.js';
 
@@ -31,13 +32,8 @@ export function guarded<T>(what: string, run: () => T): T {
   try {
     return run();
   } catch (error) {
-    throw new TransportError('ERR_SERIALIZATION', `${what}: ${messageOf(error)}`, { cause: error });
+    throw new TransportError('ERR_SERIALIZATION', `${what}: ${errorText(error)}`, { cause: error });
   }
-}
-
-export function messageOf(error: unknown): string {
-  const { message } = (error ?? {}) as { message?: unknown };
-  return typeof message === 'string' ? message : String(error);
 }
 
 export function asBuffer(bytes: Uint8Array): Buffer {
