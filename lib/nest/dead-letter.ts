@@ -1,8 +1,11 @@
 import { inspect } from 'node:util';
-import { type ClientProxy } from '@nestjs/microservices';
+import { lastValueFrom } from 'rxjs';
 import { type MqttDelivery } from '../mqtt/index.js';
+import { runOutsideScopes } from './delivery-scope.js';
 import { type Failure } from './failure-policy.js';
 import { messageProperties } from './message-properties.js';
+import { type DeadLetterOptions } from './mqtt-server-options.js';
+import { type TaskHost } from './task-host.js';
 
 /** How a proxy of this package makes a record of bytes, key and properties; holds across copies of the package. */
 export const DEAD_LETTER_RECORD = Symbol.for('nestjs-mqtt-pulsar/dead-letter-record');
@@ -13,13 +16,37 @@ export interface CarriesDeadLetters {
 }
 
 /**
+ * Emits the dead letter and waits for its receipt, however long its target takes: a second letter while the first is under
+ * way would be one too many. What waits for it shows as stalled.
+ */
+export async function sendDeadLetter(
+  target: DeadLetterOptions,
+  delivery: MqttDelivery,
+  failure: Pick<Failure, 'error' | 'attempt' | 'run' | 'kind'> | undefined,
+  reason: string | undefined,
+  host: Pick<TaskHost, 'clock' | 'wallTimeAt'>,
+): Promise<void> {
+  const { topic } = delivery.message;
+  const pattern = typeof target.pattern === 'function' ? target.pattern(topic) : target.pattern;
+  const record = deadLetterOf(
+    target.client,
+    delivery,
+    failure,
+    reason,
+    host.wallTimeAt(delivery.receivedAt),
+    host.clock.wallTime(),
+  );
+  await runOutsideScopes(() => lastValueFrom(target.client.emit(pattern, record), { defaultValue: undefined }));
+}
+
+/**
  * The payload bytes as they came, with the message's own properties and what is known about its failure as properties: in
  * a record of ours where the target is one of our proxies, else as `{ payload, properties, 'dead-letter-…' }` with the
  * payload in base64. There the properties stand apart: a device's `key` or `value` would make Nest's Kafka client take
  * the whole letter for a message of its own.
  */
 export function deadLetterOf(
-  target: ClientProxy,
+  target: object,
   delivery: MqttDelivery,
   failure: Pick<Failure, 'error' | 'attempt' | 'run' | 'kind'> | undefined,
   reason: string | undefined,
@@ -39,7 +66,7 @@ export function deadLetterOf(
     ...(failure !== undefined && { 'dead-letter-error': errorText(failure.error) }),
   };
   if (DEAD_LETTER_RECORD in target) {
-    return (target as ClientProxy & CarriesDeadLetters)[DEAD_LETTER_RECORD](payload, topic, {
+    return (target as CarriesDeadLetters)[DEAD_LETTER_RECORD](payload, topic, {
       ...properties,
       ...about,
     });

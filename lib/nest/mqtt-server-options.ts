@@ -23,9 +23,10 @@ import {
 import { payloadDecoder, type PayloadFormat, shareName } from './handler-options.js';
 import { type MqttMessageContext } from './mqtt-message.context.js';
 
-/** Where messages go that no handler could deal with: any Nest `ClientProxy`. */
+/** Where messages go that no handler could deal with. */
 export interface DeadLetterOptions {
-  readonly client: ClientProxy;
+  /** Any Nest `ClientProxy`, of whatever events and status (`ClientKafka` has its own). */
+  readonly client: Pick<ClientProxy, 'emit'>;
   /** Pattern for `client.emit()`; a function gets the original topic. */
   readonly pattern: string | ((topic: string) => string);
 }
