@@ -20,13 +20,13 @@ module.exports = {
       severity: 'error',
       comment: 'protocol/ knows itself, its codec and the errors',
       from: { path: '^lib/(mqtt|pulsar)/protocol/' },
-      to: { path: '^lib/', pathNot: ['^lib/$1/(protocol|codec)/', '^lib/errors\\.ts$'] },
+      to: { path: '^lib/', pathNot: ['^lib/$1/(protocol|codec)/', '^lib/(errors|error-text)\\.ts$'] },
     },
     {
       name: 'codec-stays-in-its-room',
       severity: 'error',
       from: { path: '^lib/(mqtt|pulsar)/codec/' },
-      to: { path: '^lib/', pathNot: ['^lib/$1/codec/', '^lib/errors\\.ts$'] },
+      to: { path: '^lib/', pathNot: ['^lib/$1/codec/', '^lib/(errors|error-text)\\.ts$'] },
     },
     {
       name: 'cores-are-sans-io',
@@ -120,7 +120,7 @@ module.exports = {
         path: '^lib/',
         pathNot: [
           '^lib/testing/',
-          '^lib/errors\\.ts$',
+          '^lib/(errors|error-text)\\.ts$',
           '^lib/net/',
           '^lib/pulsar/codec/proto/pulsar-api-descriptor\\.ts$',
         ],
@@ -139,7 +139,7 @@ module.exports = {
       from: { path: '^sample/' },
       to: { path: '^lib/', pathNot: '^lib/(index|testing/index)\\.ts$' },
     },
-    { name: 'errors-is-a-leaf', severity: 'error', from: { path: '^lib/errors\\.ts$' }, to: { path: '.' } },
+    { name: 'errors-is-a-leaf', severity: 'error', from: { path: '^lib/(errors|error-text)\\.ts$' }, to: { path: '.' } },
   ],
   options: {
     doNotFollow: { path: 'node_modules' },

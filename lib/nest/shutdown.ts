@@ -39,10 +39,15 @@ export class Shutdown {
     return (this.closing ??= this.run());
   }
 
-  /** Resolves when no handler runs. */
+  /** Resolves when no handler runs, or when waiting for that was given up. */
   idle(): Promise<void> {
     if (this.host.openRounds === 0) return Promise.resolve();
     return new Promise((resolve) => this.waiting.push(resolve));
+  }
+
+  /** Nobody needs to wait any longer for what runs: it goes on (`resume()`), or its time is over. */
+  giveUpWaiting(): void {
+    for (const resolve of this.waiting.splice(0)) resolve();
   }
 
   /** Everything ends now: nothing is waited for, what is not acknowledged stays so. */
@@ -52,13 +57,12 @@ export class Shutdown {
     this.host.abortRunning(new TransportError('ERR_ABORTED', 'The strategy was destroyed'));
     this.host.stopTimers();
     this.host.client.destroy();
-    for (const resolve of this.waiting.splice(0)) resolve();
+    this.giveUpWaiting();
   }
 
   /** Called when a round has ended. */
   check(): void {
-    if (this.host.openRounds > 0 || this.waiting.length === 0) return;
-    for (const resolve of this.waiting.splice(0)) resolve();
+    if (this.waiting.length > 0 && this.host.openRounds === 0) this.giveUpWaiting();
   }
 
   private async run(): Promise<void> {
@@ -70,6 +74,8 @@ export class Shutdown {
     const bound = new Promise<void>((resolve) => (timer = host.clock.setTimer(resolve, timeout)));
     await Promise.race([this.idle(), bound]);
     host.clock.clearTimer(timer);
+    // A drain() that was under way.
+    this.giveUpWaiting();
     this.reportUnfinished();
     // Also streams that go on after their request was acknowledged.
     host.abortRunning(new TransportError('ERR_ABORTED', `The app closes and shutdownTimeout (${timeout} ms) is over`));

@@ -10,6 +10,9 @@ import { InboundAliases } from './topic-alias.js';
 
 const RECEIVE_MAXIMUM_EXCEEDED = 0x93;
 const PACKET_IDENTIFIER_NOT_FOUND = 0x92;
+const RESENT_WITHOUT_DUP =
+  'The server sends un-acknowledged messages again without DUP, against [MQTT-3.3.1-1]: handlers run once more, and not in ' +
+  'the order of their keys. Where it always does so (aedes), set bindWithoutDup: true';
 
 /** Received messages: who holds them, in which state, and what the broker may still be told about them. */
 export class Inbound implements AcknowledgementSink {
@@ -152,6 +155,7 @@ export class Inbound implements AcknowledgementSink {
   private supersede(delivery: Delivery, comesAgain: boolean): void {
     delivery.bond = comesAgain ? 'superseded' : 'orphaned';
     this.core.counters.superseded += 1;
+    if (comesAgain) this.core.warnOnce('without DUP', RESENT_WITHOUT_DUP);
     if (delivery.state === 'succeeded') {
       this.core.counters.staleAcknowledgements += 1;
       this.move(delivery, 'forget');

@@ -28,6 +28,8 @@ describe('without DUP on redelivery (aedes)', () => {
     expect(failed.state).toBe('settled');
     expect(client.acknowledge(running)).toBe(true);
     expect(client.stats).toMatchObject({ superseded: 2, staleAcknowledgements: 1 });
+    // Said once, with the cure.
+    expect(client.warnings.filter((text) => text.includes('bindWithoutDup: true'))).toHaveLength(1);
     client.acknowledge(client.handedOut[2]);
     client.acknowledge(client.handedOut[3]);
     await broker.log.waitForReceived('puback', 2);
