@@ -1,4 +1,4 @@
-import { OptionsError, TransportError } from '../errors.js';
+import { OptionsError } from '../errors.js';
 import { type MqttMessage, type Qos } from '../mqtt/index.js';
 import {
   boolean,
@@ -20,6 +20,7 @@ import {
   type FailurePolicyOptions,
   resolveFailurePolicy,
 } from './failure-policy.js';
+import { parseJson } from './json-text.js';
 
 /** Makes the first argument of a handler from a message; may return a promise. What it throws is an undecodable payload. */
 export type PayloadDecoder = (payload: Buffer, message: MqttMessage) => unknown;
@@ -171,7 +172,7 @@ export function payloadDecoder(format: PayloadFormat, path: string): PayloadDeco
       typeof format === 'string' ? nearestName(format, FORMATS) : undefined,
     );
   }
-  return format === 'raw' ? undefined : format === 'text' ? decodeText : decodeJson;
+  return format === 'raw' ? undefined : format === 'text' ? decodeText : parseJson;
 }
 
 const FORMATS: readonly string[] = ['raw', 'text', 'json'];
@@ -179,13 +180,6 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 function decodeText(payload: Buffer): string {
   return utf8.decode(payload);
-}
-
-function decodeJson(payload: Buffer): unknown {
-  if (payload.length === 0) {
-    throw new TransportError('ERR_SERIALIZATION', 'The payload is empty, which is not a JSON text');
-  }
-  return JSON.parse(payload.toString('utf8'));
 }
 
 function checkBatch(batch: BatchOptions, concurrency: number, path: string): void {
