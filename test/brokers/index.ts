@@ -1,5 +1,6 @@
 export { EmbeddedAedes } from './aedes.js';
 export { type Certificates, type KeyPair, makeCertificates } from './certificates.js';
+export { HiveMq, hiveMqJars } from './hivemq.js';
 export { ManagedProcess, type ManagedProcessOptions } from './managed-process.js';
 export { Mochi, type MochiOptions, mochiProgram } from './mochi.js';
 export { Mosquitto, type MosquittoOptions, mosquittoVersion } from './mosquitto.js';

@@ -8,7 +8,7 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { goReader, javaReader } from '../cross/programs.js';
-import { isListening, mochiProgram, Mosquitto, Pulsar, pulsarArtifacts, repositoryRoot } from './index.js';
+import { hiveMqJars, isListening, mochiProgram, Mosquitto, Pulsar, pulsarArtifacts, repositoryRoot } from './index.js';
 
 const { values } = parseArgs({
   options: {
@@ -22,6 +22,7 @@ const { values } = parseArgs({
 if (values.fetch) {
   mochiProgram();
   await pulsarArtifacts();
+  await hiveMqJars();
   goReader();
   await javaReader();
   process.exit(0);

@@ -18,6 +18,8 @@ export interface AppConfig {
   readonly concurrency: number;
   readonly receiveMaximum: number;
   readonly redeliverAfterMs: number;
+  /** Age of an un-acknowledged message from which on the status is `stalled`. Default: the product's. */
+  readonly stalledAfterMs?: number;
   /** Runs in the process after the first one, before the message is left to the broker. */
   readonly retries?: number;
   /** Numbers whose handler always throws. */
@@ -28,7 +30,7 @@ export interface AppConfig {
 /** What the app tells its parent over the IPC channel. */
 export type AppReport =
   | { readonly kind: 'ready' }
-  | { readonly kind: 'status'; readonly status: string }
+  | { readonly kind: 'status'; readonly status: string; readonly health: string }
   /** Most un-acknowledged messages that the session held at a time until now. */
   | { readonly kind: 'held'; readonly most: number }
   | { readonly kind: 'heap'; readonly bytes: number }

@@ -1,9 +1,10 @@
-import { freePort, Mosquitto, type MosquittoOptions, Pulsar } from '../brokers/index.js';
+import { freePort, Pulsar } from '../brokers/index.js';
 import { Evidence, MqttWire, PulsarWire } from '../wire/index.js';
+import { MQTT_BROKERS, type MqttBroker, type MqttBrokerName } from './mqtt-brokers.js';
 
 /** Real brokers, each behind a recording proxy; the app under test only ever sees the proxies. */
 export interface WiredBrokers {
-  readonly mosquitto: Mosquitto;
+  readonly mqtt: MqttBroker;
   readonly pulsar: Pulsar;
   readonly mqttWire: MqttWire;
   readonly pulsarWire: PulsarWire;
@@ -11,15 +12,14 @@ export interface WiredBrokers {
   stop(): Promise<void>;
 }
 
-export async function startWiredBrokers(mqtt: MosquittoOptions = {}): Promise<WiredBrokers> {
+export async function startWiredBrokers(mqttBroker: MqttBrokerName = 'mosquitto'): Promise<WiredBrokers> {
   const evidence = new Evidence();
   const proxyPort = await freePort();
-  const [mosquitto, pulsar] = await Promise.all([Mosquitto.start(mqtt), Pulsar.start({ advertisePort: proxyPort })]);
-  const mqttWire = await MqttWire.start({
-    targetPort: mosquitto.port,
-    onDelivery: (delivery) => evidence.delivery(delivery),
-    onAcknowledgement: (delivery) => evidence.acknowledgement(delivery),
-  });
+  const [mqtt, pulsar] = await Promise.all([
+    MQTT_BROKERS[mqttBroker].start(),
+    Pulsar.start({ advertisePort: proxyPort }),
+  ]);
+  const mqttWire = await recordMqtt(mqtt, evidence);
   const pulsarWire = await PulsarWire.start({
     targetPort: pulsar.port,
     port: proxyPort,
@@ -27,14 +27,23 @@ export async function startWiredBrokers(mqtt: MosquittoOptions = {}): Promise<Wi
     onReceipt: (_topic, messages) => evidence.receipt(messages),
   });
   return {
-    mosquitto,
+    mqtt,
     pulsar,
     mqttWire,
     pulsarWire,
     evidence,
     async stop(): Promise<void> {
       await Promise.all([mqttWire.proxy.close(), pulsarWire.proxy.close()]);
-      await Promise.all([mosquitto.kill(), pulsar.kill()]);
+      await Promise.all([mqtt.kill(), pulsar.kill()]);
     },
   };
+}
+
+/** A recording proxy before one more MQTT broker. */
+export function recordMqtt(broker: MqttBroker, evidence: Evidence): Promise<MqttWire> {
+  return MqttWire.start({
+    targetPort: broker.port,
+    onDelivery: (delivery) => evidence.delivery(delivery),
+    onAcknowledgement: (delivery) => evidence.acknowledgement(delivery),
+  });
 }

@@ -1,12 +1,13 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { repositoryRoot } from '../brokers/index.js';
 import { type AppConfig, type AppReport, type AppRequest } from './app-config.js';
 import { type HandlerFigures, readMarkers } from './markers.js';
 
 /** One process of the app under test. */
 export class ChildApp {
-  readonly statuses: { readonly at: number; readonly status: string }[] = [];
+  readonly statuses: { readonly status: string; readonly health: string }[] = [];
   /** Most un-acknowledged messages that its session held at a time, by its own account. */
   maxHeld = 0;
   private readonly waiting = new Map<AppReport['kind'], (report: AppReport) => void>();
@@ -17,7 +18,7 @@ export class ChildApp {
     private readonly config: AppConfig,
   ) {
     child.on('message', (report: AppReport) => {
-      if (report.kind === 'status') this.statuses.push({ at: Date.now(), status: report.status });
+      if (report.kind === 'status') this.statuses.push({ status: report.status, health: report.health });
       if (report.kind === 'held') this.maxHeld = report.most;
       this.waiting.get(report.kind)?.(report);
     });
@@ -39,6 +40,11 @@ export class ChildApp {
     return app;
   }
 
+  /** The last status that it told. */
+  get status(): string {
+    return this.statuses.at(-1)?.status ?? 'silent';
+  }
+
   get alive(): boolean {
     return !this.ended;
   }
@@ -54,6 +60,26 @@ export class ChildApp {
     const gone = new Promise((resolve) => this.child.once('exit', resolve));
     this.child.kill('SIGKILL');
     await gone;
+  }
+
+  /**
+   * SIGKILL at a moment when handlers run; resolves to how many did. The process is stopped first: nothing of it runs any
+   * more between the look and the kill.
+   */
+  async killWhileRunning(timeoutMs: number): Promise<number> {
+    for (const deadline = Date.now() + timeoutMs; !this.ended && Date.now() < deadline; await sleep(5)) {
+      this.child.kill('SIGSTOP');
+      await sleep(20);
+      const { running } = this.handlers;
+      if (running === 0) {
+        this.child.kill('SIGCONT');
+        continue;
+      }
+      await this.kill();
+      return running;
+    }
+    await this.kill();
+    return 0;
   }
 
   /** Bytes of heap in use after a forced collection. */

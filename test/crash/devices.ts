@@ -15,6 +15,8 @@ export class Devices {
   /** Numbers whose PUBACK or PUBCOMP the device has seen. */
   readonly accepted = new Set<number>();
   readonly rejected = new Map<number, string>();
+  /** Messages handed to the clients, answered or not. */
+  published = 0;
   private readonly underWay: number[];
 
   private constructor(private readonly clients: readonly MqttClient[]) {
@@ -31,15 +33,22 @@ export class Devices {
     return new Devices(clients);
   }
 
-  /** Publishes the numbers `first` to `first + count - 1`, about `perSecond` of them a second. */
-  async publish(first: number, count: number, perSecond: number): Promise<void> {
+  /**
+   * Publishes the numbers `first` to `first + count - 1`, about `perSecond` of them a second, or fewer if `enough` says so
+   * before.
+   *
+   * @returns how many
+   */
+  async publish(first: number, count: number, perSecond: number, enough = (): boolean => false): Promise<number> {
     const started = performance.now();
     for (let sent = 0; sent < count; sent++) {
+      if (enough()) return sent;
       while ((this.underWay[(first + sent) % this.clients.length] ?? 0) >= WINDOW) await sleep(1);
       this.publishOne(first + sent);
       const due = started + ((sent + 1) / perSecond) * 1000;
       if (due > performance.now() + 2) await sleep(due - performance.now());
     }
+    return count;
   }
 
   publishOne(id: number, payload = `{"id":${id},"at":${Date.now()},"value":${(id * 37) % 100}}`): void {
@@ -47,6 +56,7 @@ export class Devices {
     const client = this.clients[index];
     const count = (change: number): void => void (this.underWay[index] = (this.underWay[index] ?? 0) + change);
     const qos = Math.floor(id / this.clients.length) % 2 === 0 ? 1 : 2;
+    this.published++;
     count(1);
     client
       .publishAsync(topicOf(id), payload, { qos })

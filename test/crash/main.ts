@@ -63,7 +63,7 @@ const startApp = (): Promise<ChildApp> => {
 
 let app = await startApp();
 await pulsar.admin.createTopic(TOPIC).catch(() => undefined);
-const devices = await Devices.connect(brokers.mosquitto.url);
+const devices = await Devices.connect(brokers.mqtt.url);
 const figures = { kills: 0, runningAtKill: 0, unackedAtKill: 0, unloads: 0 };
 const perRound = Math.ceil(messages / rounds);
 

@@ -37,7 +37,7 @@ describeWithBrokers('C45 an outage of Pulsar end to end', () => {
         redeliverAfterMs: 1000,
       });
     let app = await start(1);
-    const devices = await Devices.connect(brokers.mosquitto.url);
+    const devices = await Devices.connect(brokers.mqtt.url);
     const publishing = devices.publish(0, 8000, 1000);
     await until('some messages stored', () => evidence.receipted.size > 500);
 

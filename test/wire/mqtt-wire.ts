@@ -26,6 +26,9 @@ export interface WireDelivery {
 export class MqttWire {
   readonly figures = {
     delivered: 0,
+    /** Of them the first copies with QoS 1, and with QoS 2. */
+    firstQos1: 0,
+    firstQos2: 0,
     /** Deliveries with DUP set. */
     redelivered: 0,
     acknowledged: 0,
@@ -40,6 +43,9 @@ export class MqttWire {
     /** Bytes that mqtt-packet could not read. */
     malformed: 0,
     disconnectsByClient: 0,
+    /** CONNACKs with session present, and the largest Receive Maximum that a CONNECT named; 0: none named one. */
+    resumed: 0,
+    receiveMaximum: 0,
   };
   private readonly open = new Map<number, ConnectionRecord>();
 
@@ -69,6 +75,13 @@ export class MqttWire {
     return count;
   }
 
+  /** Connections whose CONNECT was accepted and that are open now. */
+  get established(): number {
+    let count = 0;
+    for (const record of this.open.values()) if (record.established) count++;
+    return count;
+  }
+
   private tap(connection: number): Tap {
     const record = new ConnectionRecord(connection);
     this.open.set(connection, record);
@@ -91,9 +104,15 @@ export class MqttWire {
   }
 
   private toClient(record: ConnectionRecord, packet: Packet): void {
+    if (packet.cmd === 'connack') {
+      record.established = (packet.reasonCode ?? packet.returnCode ?? 0) === 0;
+      if (packet.sessionPresent) this.figures.resumed++;
+    }
     if (packet.cmd !== 'publish') return;
     this.figures.delivered++;
     if (packet.dup) this.figures.redelivered++;
+    else if (packet.qos === 1) this.figures.firstQos1++;
+    else if (packet.qos === 2) this.figures.firstQos2++;
     const delivery: WireDelivery = {
       topic: packet.topic,
       payload: Buffer.from(packet.payload),
@@ -109,6 +128,9 @@ export class MqttWire {
 
   private toServer(record: ConnectionRecord, packet: Packet): void {
     switch (packet.cmd) {
+      case 'connect':
+        this.figures.receiveMaximum = Math.max(this.figures.receiveMaximum, packet.properties?.receiveMaximum ?? 0);
+        return;
       case 'puback':
       case 'pubrec': {
         const reasonCode = packet.reasonCode ?? 0;
@@ -136,6 +158,7 @@ export class MqttWire {
 
 /** The un-acknowledged messages of one connection: a lane of each QoS, in received order. */
 class ConnectionRecord {
+  established = false;
   private readonly lanes = { puback: new Map<number, WireDelivery>(), pubrec: new Map<number, WireDelivery>() };
   /** QoS 2 between PUBREC and PUBCOMP: they still use the client's Receive Maximum. */
   private readonly incomplete = new Set<number>();
