@@ -8,6 +8,7 @@ export const PUBLISH_IDENTIFIERS = 65_535 - SUBSCRIBE_IDENTIFIERS;
 export class PacketIds {
   private readonly used = new Uint8Array(65_536);
   private cursor = 0;
+  private step: 1 | -1 = 1;
   private count = 0;
 
   /** Identifiers in use. */
@@ -18,11 +19,23 @@ export class PacketIds {
   /** A free identifier, or 0 when all 65,535 are in use: the caller waits. */
   take(): number {
     if (this.count === 65_535) return 0;
-    do this.cursor = (this.cursor % 65_535) + 1;
-    while (this.used[this.cursor] === 1);
+    do {
+      this.cursor += this.step;
+      if (this.cursor > 65_535) this.cursor = 1;
+      else if (this.cursor < 1) this.cursor = 65_535;
+    } while (this.used[this.cursor] === 1);
     this.used[this.cursor] = 1;
     this.count += 1;
     return this.cursor;
+  }
+
+  /**
+   * For a server that takes the identifiers of its own deliveries for ours (mochi 2.7.9 keeps both in one table): servers
+   * count up from 1, so we count down from the top from now on.
+   */
+  evade(): void {
+    if (this.step === 1) this.cursor = 0;
+    this.step = -1;
   }
 
   /** Marks one as in use that an earlier process gave; false if it was already. */

@@ -39,3 +39,31 @@ export class UnsubscribeJob {
     return 'unsubscribed';
   }
 }
+
+/** One filter of a job on its way: job and the filter's place in it. */
+export interface Part<Job extends SubscribeJob | UnsubscribeJob = SubscribeJob | UnsubscribeJob> {
+  readonly job: Job;
+  readonly index: number;
+  /** Refused once because of the packet identifier. */
+  askedAgain?: boolean;
+}
+
+export function isSubscribe(part: Part): part is Part<SubscribeJob> {
+  return part.job.kind === 'subscribed';
+}
+
+export function isUnsubscribe(part: Part): part is Part<UnsubscribeJob> {
+  return part.job.kind === 'unsubscribed';
+}
+
+export function requestOf(part: Part<SubscribeJob>): Subscription {
+  return part.job.requests[part.index];
+}
+
+export function filterOf(part: Part): string {
+  return isSubscribe(part) ? requestOf(part).filter : (part as Part<UnsubscribeJob>).job.filters[part.index];
+}
+
+export function identifierOf(part: Part): number | undefined {
+  return isSubscribe(part) ? requestOf(part).subscriptionIdentifier : undefined;
+}

@@ -11,16 +11,19 @@ import { type Properties, type SubackPacket, type SubscriptionRequest, type Unsu
 import { type SessionCore } from './core.js';
 import { GrantedFilters } from './granted-filters.js';
 import { SUBSCRIBE_IDENTIFIERS } from './packet-ids.js';
-import { SubscribeJob, UnsubscribeJob } from './subscribe-job.js';
+import {
+  filterOf,
+  identifierOf,
+  isSubscribe,
+  isUnsubscribe,
+  type Part,
+  requestOf,
+  SubscribeJob,
+  UnsubscribeJob,
+} from './subscribe-job.js';
 import { type Answer, checkSubscription, lackingOfServer } from './subscription-check.js';
 import { validateTopicFilter } from './topic-filter.js';
 import { type Subscription, type SubscriptionGrant } from './types.js';
-
-/** One filter of a job on its way: job and the filter's place in it. */
-interface Part<Job extends SubscribeJob | UnsubscribeJob = SubscribeJob | UnsubscribeJob> {
-  readonly job: Job;
-  readonly index: number;
-}
 
 /** A SUBSCRIBE or UNSUBSCRIBE without its answer; all parts are of one kind. */
 interface PendingPacket {
@@ -36,6 +39,8 @@ interface AnsweredPart extends Answer {
 }
 
 const NO_SUBSCRIPTION_EXISTED = 0x11;
+const IDENTIFIER_IN_USE = 0x91;
+const FAILURE_OF_3_1_1 = 0x80;
 
 /**
  * What we want to be subscribed to and what the server's session has. On a new session everything wanted is subscribed
@@ -241,15 +246,30 @@ export class Subscriptions {
     const subscribes = this.take(packet.packetId, 'subscribed', packet.reasonCodes.length)?.filter(isSubscribe);
     if (subscribes === undefined) return;
     const reasonString = packet.properties?.reasonString;
-    this.conclude(
-      subscribes.map((part, i) => ({
-        part,
-        reasonCode: packet.reasonCodes[i],
-        ...(reasonString !== undefined && { reasonString }),
-      })),
-    );
+    const answers = subscribes.map((part, i) => ({
+      part,
+      reasonCode: packet.reasonCodes[i],
+      ...(reasonString !== undefined && { reasonString }),
+    }));
+    const clashing = answers.filter((answer) => this.clashes(answer.part, answer.reasonCode));
+    this.askAgain(clashing.map(({ part }) => part));
+    this.conclude(answers.filter((answer) => !clashing.includes(answer)));
     this.pump(now);
     this.recordAtEnd();
+  }
+
+  /** Refused only for its packet identifier. 3.1.1 cannot say so: there it is likely on a resumed session. */
+  private clashes({ askedAgain, job }: Part, reasonCode: number): boolean {
+    if (askedAgain === true) return false;
+    if (reasonCode === IDENTIFIER_IN_USE) return this.resumed || job.kind === 'subscribed';
+    return this.core.version === 4 && this.resumed && reasonCode === FAILURE_OF_3_1_1;
+  }
+
+  private askAgain(parts: readonly Part[]): void {
+    if (parts.length === 0) return;
+    this.core.ids.evade();
+    for (const part of parts) part.askedAgain = true;
+    this.queue.unshift(...parts);
   }
 
   private conclude(answers: readonly AnsweredPart[]): void {
@@ -293,10 +313,13 @@ export class Subscriptions {
     const answered = this.core.version === 5 ? packet.reasonCodes.length : undefined;
     const unsubscribes = this.take(packet.packetId, 'unsubscribed', answered)?.filter(isUnsubscribe);
     if (unsubscribes === undefined) return;
+    const clashing: Part[] = [];
     unsubscribes.forEach((part, i) => {
       const reasonCode = this.core.version === 5 ? packet.reasonCodes[i] : 0;
-      this.unsubscribed(part, reasonCode);
+      if (this.clashes(part, reasonCode)) clashing.push(part);
+      else this.unsubscribed(part, reasonCode);
     });
+    this.askAgain(clashing);
     this.pump(now);
     this.recordAtEnd();
   }
@@ -374,23 +397,3 @@ export class Subscriptions {
 
 /** Fixed header, packet identifier and a Subscription Identifier. */
 const FIXED_BYTES = 5 + 2 + 6;
-
-function isSubscribe(part: Part): part is Part<SubscribeJob> {
-  return part.job.kind === 'subscribed';
-}
-
-function isUnsubscribe(part: Part): part is Part<UnsubscribeJob> {
-  return part.job.kind === 'unsubscribed';
-}
-
-function requestOf(part: Part<SubscribeJob>): Subscription {
-  return part.job.requests[part.index];
-}
-
-function filterOf(part: Part): string {
-  return isSubscribe(part) ? requestOf(part).filter : (part as Part<UnsubscribeJob>).job.filters[part.index];
-}
-
-function identifierOf(part: Part): number | undefined {
-  return isSubscribe(part) ? requestOf(part).subscriptionIdentifier : undefined;
-}

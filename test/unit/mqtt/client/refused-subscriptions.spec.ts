@@ -47,3 +47,58 @@ it('3.1.1 tells a failure by 0x80', async () => {
   const grants = await client.subscribe([{ filter: 'a', qos: 1 }]);
   expect(() => assertGranted(grants)).toThrow(/'a'/);
 });
+
+// mochi 2.7.9 has one table for our identifiers and its own, so the first SUBSCRIBE of a resumed session meets those of its
+// un-acknowledged deliveries.
+describe('a server that takes the identifiers of its deliveries for ours', () => {
+  const restarted = async (protocolVersion: 4 | 5) => {
+    const refusal = protocolVersion === 5 ? 0x91 : 0x80;
+    const broker = await startBroker();
+    const first = newClient(broker, { protocolVersion, clientId: 'app' });
+    await first.connect();
+    await first.subscribe([{ filter: 'a', qos: 1 }]);
+    for (let i = 0; i < 5; i += 1) broker.publish('a', String(i), { qos: 1 });
+    await broker.waitFor(() => broker.log.sent('publish').length === 5);
+    first.destroy();
+    const lowest = 60_000;
+    broker.onSend((packet) => {
+      if (packet.cmd === 'suback' && (packet.messageId ?? 0) < lowest)
+        return { ...packet, granted: [refusal, refusal] };
+      if (packet.cmd === 'unsuback' && protocolVersion === 5 && (packet.messageId ?? 0) < lowest) {
+        return { ...packet, granted: [refusal] };
+      }
+      return undefined;
+    });
+    const second = newClient(broker, { protocolVersion, clientId: 'app' });
+    await second.connect();
+    return { broker, second };
+  };
+  const filters = [
+    { filter: 'a', qos: 1 },
+    { filter: 'b', qos: 1 },
+  ] as const;
+
+  it.each([5, 4] as const)('MQTT version %d: is asked again, with one that it does not use', async (version) => {
+    const { broker, second } = await restarted(version);
+    expect((await second.subscribe(filters)).map(({ reasonCode }) => reasonCode)).toEqual([1, 1]);
+    expect(broker.log.received('subscribe').map(({ messageId }) => messageId)).toEqual([1, 1, 65_535]);
+    // And goes on that way: a PUBLISH with the identifier of a delivery would make mochi forget the delivery.
+    await second.publish({ topic: 'other', payload: 'x', qos: 1 });
+    expect(broker.log.received('publish').map(({ messageId }) => messageId)).toEqual([65_534]);
+  });
+
+  it('an UNSUBSCRIBE as well', async () => {
+    const { broker, second } = await restarted(5);
+    // The broker of the tests had unsubscribed it at the first one.
+    expect((await second.unsubscribe(['a'])).map(({ reasonCode }) => reasonCode)).toEqual([0x11]);
+    expect(broker.log.received('unsubscribe').map(({ messageId }) => messageId)).toEqual([1, 65_535]);
+  });
+
+  it('is asked twice, not for ever', async () => {
+    const broker = await startBroker({ subackCode: () => 0x91 });
+    const client = newClient(broker, { protocolVersion: 5 });
+    await client.connect();
+    expect((await client.subscribe([{ filter: 'a', qos: 1 }]))[0].reasonCode).toBe(0x91);
+    expect(broker.log.received('subscribe')).toHaveLength(2);
+  });
+});

@@ -50,6 +50,20 @@ describe('PacketIds', () => {
     expect(ids.reserve(1)).toBe(false);
     expect(ids.take()).toBe(2);
   });
+
+  it('counts down from the top once it is to evade, again never one in use', () => {
+    const ids = new PacketIds();
+    expect([ids.take(), ids.take()]).toEqual([1, 2]);
+    ids.reserve(65_534);
+    ids.evade();
+    expect([ids.take(), ids.take()]).toEqual([65_535, 65_533]);
+    ids.evade();
+    expect(ids.take()).toBe(65_532);
+    const given = new Set<number>();
+    while (ids.size < 65_535) given.add(ids.take());
+    expect(given.has(1)).toBe(false);
+    expect(ids.take()).toBe(0);
+  });
 });
 
 function publish(change: Partial<PublishPacket> = {}): PublishPacket {
