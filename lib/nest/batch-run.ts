@@ -7,11 +7,23 @@ import { type HandlerRun } from './handler-run.js';
 import { MqttBatchContext } from './mqtt-batch.context.js';
 import { type TaskHost } from './task-host.js';
 
-/** Gathers the runs of one batch handler until a batch is full or its first message has waited long enough. */
+/**
+ * Gathers the runs of one batch handler until a batch is full or its first message has waited long enough. With ordering keys
+ * a batch holds one message per key; it starts with the end of the turn once another message waits for one of its keys, so
+ * that a device that sends alone is not slowed down to one message per `delay`, and others that are there still join.
+ */
 export class BatchCollector {
   private open: BatchRun | undefined = undefined;
   private readonly timer = new CallbackDeadline(() => this.flush());
   private hurried = false;
+  private readonly soon = (): void => {
+    const batch = this.open;
+    if (batch === undefined || batch.startsSoon) return;
+    batch.startsSoon = true;
+    this.host.clock.endOfTurn(() => {
+      if (this.open === batch) this.flush();
+    });
+  };
 
   constructor(
     private readonly host: TaskHost,
@@ -30,6 +42,8 @@ export class BatchCollector {
     }
     this.open.join(run, data);
     if (this.hurried || this.open.runs.length >= this.size) this.flush();
+    else if (this.host.gate.isAwaited(run.task)) this.soon();
+    else run.task.onAwaited = this.soon;
   }
 
   /** Nothing more comes for now (`true`): what is there starts at once, however few. */
@@ -42,7 +56,9 @@ export class BatchCollector {
     this.host.deadlines.remove(this.timer);
     const batch = this.open;
     this.open = undefined;
-    if (batch?.ended === false) batch.start();
+    if (batch === undefined) return;
+    for (const { task } of batch.runs) task.onAwaited = undefined;
+    if (!batch.ended) batch.start();
   }
 }
 
@@ -50,6 +66,7 @@ export class BatchCollector {
 export class BatchRun implements OutcomeSink {
   outcome: Unsubscribable | undefined = undefined;
   ended = false;
+  startsSoon = false;
   readonly runs: HandlerRun[] = [];
 
   private readonly data: unknown[] = [];

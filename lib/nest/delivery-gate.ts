@@ -8,6 +8,8 @@ export interface GateEntry {
   hasSlot: boolean;
   /** Its key is reserved for it: set from its first start until `release()`. */
   hasKey: boolean;
+  /** Called when another one has to wait for its key. */
+  onAwaited: (() => void) | undefined;
   /** A running place is there: go. Called synchronously from `enter()`, `yieldSlot()`, `release()` or `resume()`. */
   begin(): void;
 }
@@ -22,7 +24,7 @@ export class DeliveryGate<Entry extends GateEntry = GateEntry> {
   /** Entries that may start as soon as there is a place, ascending by sequence from `readyHead` on. */
   private ready: (Entry | undefined)[] = [];
   private readyHead = 0;
-  /** The key's holder is not in the list; an empty list means that nobody waits for the key. */
+  /** The holder of the key, then those that wait for it. */
   private readonly waitingByKey = new Map<unknown, Entry[]>();
   private waitingForKey = 0;
   private nextSequence = 1;
@@ -45,6 +47,11 @@ export class DeliveryGate<Entry extends GateEntry = GateEntry> {
   /** Keys in use; 0 when nothing with a key is unsettled. */
   get keyCount(): number {
     return this.waitingByKey.size;
+  }
+
+  /** It holds a key that another one waits for. */
+  isAwaited(entry: Entry): boolean {
+    return entry.hasKey && this.waitingByKey.get(entry.key)!.length > 1;
   }
 
   /** Asks for a running place: the first time, or again after `yieldSlot()`. */
@@ -98,7 +105,7 @@ export class DeliveryGate<Entry extends GateEntry = GateEntry> {
       return entry;
     }
     for (const waiting of this.waitingByKey.values()) {
-      const index = waiting.findIndex(eligible);
+      const index = waiting.findIndex((entry, at) => at > 0 && eligible(entry));
       if (index < 0) continue;
       this.waitingForKey -= 1;
       return waiting.splice(index, 1)[0];
@@ -151,19 +158,21 @@ export class DeliveryGate<Entry extends GateEntry = GateEntry> {
   private takeKey(entry: Entry): boolean {
     const waiting = this.waitingByKey.get(entry.key);
     if (waiting === undefined) {
-      this.waitingByKey.set(entry.key, []);
+      this.waitingByKey.set(entry.key, [entry]);
       entry.hasKey = true;
       return true;
     }
     waiting.push(entry);
     this.waitingForKey += 1;
+    waiting[0].onAwaited?.();
     return false;
   }
 
   private passKeyOn(entry: Entry): void {
     entry.hasKey = false;
     const waiting = this.waitingByKey.get(entry.key)!;
-    const next = waiting.shift();
+    waiting.shift();
+    const next = waiting.at(0);
     if (next === undefined) {
       this.waitingByKey.delete(entry.key);
       return;

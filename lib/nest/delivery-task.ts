@@ -20,6 +20,7 @@ export class DeliveryTask implements GateEntry {
   sequence = 0;
   hasSlot = false;
   hasKey = false;
+  onAwaited: (() => void) | undefined = undefined;
 
   /** Handlers of the next round. */
   pending: readonly HandlerEntry[];

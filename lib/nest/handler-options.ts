@@ -34,7 +34,7 @@ export type PayloadDecoder = (payload: Buffer, message: MqttMessage) => unknown;
  */
 export type PayloadFormat = 'raw' | 'text' | 'json' | PayloadDecoder;
 
-/** One run for many messages. */
+/** One run for many messages. With `order`, one per key: a batch starts early once another message waits for one of its keys. */
 export interface BatchOptions {
   /** Messages of a full batch, 1 to the strategy's `concurrency`. */
   readonly size: number;

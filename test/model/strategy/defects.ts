@@ -30,7 +30,8 @@ export const defects: { readonly [name: string]: () => () => void } = {
       'passKeyOn',
       (original) =>
         function (this: Loose, entry: Loose) {
-          this.waitingByKey.get(entry.key).reverse();
+          const [holder, ...waiting] = this.waitingByKey.get(entry.key);
+          this.waitingByKey.set(entry.key, [holder, ...waiting.reverse()]);
           original.call(this, entry);
         },
     ),

@@ -4,6 +4,7 @@ class Entry implements GateEntry {
   sequence = 0;
   hasSlot = false;
   hasKey = false;
+  onAwaited: (() => void) | undefined = undefined;
   constructor(
     readonly name: string,
     readonly key: string | undefined = undefined,
@@ -139,3 +140,70 @@ it.each([1, 2, 3, 4, 5])(
     }
   },
 );
+
+it('tells the holder of a key when another one has to wait for it, and who asks whether one waits', () => {
+  const gate = new DeliveryGate<Entry>(9);
+  const [first, second, third] = ['1', '2', '3'].map((name) => new Entry(name, 'k'));
+  const told: string[] = [];
+  for (const entry of [first, second, third]) entry.onAwaited = () => told.push(entry.name);
+  gate.enter(first);
+  gate.enter(new Entry('other', 'o'));
+  expect(gate.isAwaited(first)).toBe(false);
+  expect(told).toEqual([]);
+  gate.enter(second);
+  gate.enter(third);
+  expect(told).toEqual(['1', '1']);
+  expect([first, second].map((entry) => gate.isAwaited(entry))).toEqual([true, false]);
+  gate.release(first);
+  expect([first, second].map((entry) => gate.isAwaited(entry))).toEqual([false, true]);
+  gate.release(second);
+  expect(gate.isAwaited(third)).toBe(false);
+  gate.enter(new Entry('4', 'k'));
+  expect(told).toEqual(['1', '1', '3']);
+});
+
+it('the holder of a key is never dropped in the place of one that waits for it', () => {
+  const gate = new DeliveryGate<Entry>(9);
+  const [holder, waiting] = ['holder', 'waiting'].map((name) => new Entry(name, 'k'));
+  gate.enter(holder);
+  gate.enter(waiting);
+  expect(gate.dropOldest(() => true)).toBe(waiting);
+  expect(gate.dropOldest(() => true)).toBeUndefined();
+  expect(gate.waitingCount).toBe(0);
+  gate.release(holder);
+  expect(gate.keyCount).toBe(0);
+});
+
+it('100,000 keys: nothing of them is left at the end, whatever waited, came back or was dropped', () => {
+  const gate = new DeliveryGate<Entry>(100);
+  const running = new Set<Entry>();
+  let mostKeys = 0;
+  let dropped = 0;
+  for (let i = 0; i < 100_000; i += 1) {
+    // Three messages per key, and one of seven comes back once.
+    for (let n = 0; n < 3; n += 1) {
+      gate.enter(new Entry(`${i}/${n}`, `device ${i}`, (entry) => running.add(entry)));
+    }
+    if (i % 50 === 0 && gate.dropOldest((entry) => entry.name.endsWith('/2')) !== undefined) dropped += 1;
+    mostKeys = Math.max(mostKeys, gate.keyCount);
+    if (gate.waitingCount < 600) continue;
+    while (running.size > 0) {
+      const [entry] = running;
+      running.delete(entry);
+      gate.yieldSlot(entry);
+      if (entry.sequence % 7 === 0 && !entry.name.startsWith('again')) {
+        Object.assign(entry, { name: `again ${entry.name}` });
+        gate.enter(entry);
+      } else gate.release(entry);
+    }
+  }
+  while (running.size > 0) {
+    const [entry] = running;
+    running.delete(entry);
+    gate.release(entry);
+  }
+  expect(begun.length).toBeGreaterThan(300_000 - dropped);
+  expect(dropped).toBeGreaterThan(0);
+  expect(mostKeys).toBeGreaterThan(100);
+  expect([gate.keyCount, gate.waitingCount, gate.runningCount]).toEqual([0, 0, 0]);
+});
