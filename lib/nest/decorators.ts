@@ -28,7 +28,7 @@ export function MqttEvent(filter: string, options: MqttPatternOptions = {}): Met
  * Answers requests on a topic filter: the reply goes to the request's Response Topic with its Correlation Data (MQTT 5), or to
  * `<topic>/reply` where the strategy has `envelope: 'nest'`. Acknowledged when the broker has accepted the last reply.
  */
-export function MqttRequest(filter: string, options: MqttPatternOptions = {}): MethodDecorator {
+export function MqttRequest(filter: string, options: Omit<MqttPatternOptions, 'batch'> = {}): MethodDecorator {
   const { server, ...extras } = checked(filter, options);
   return handles((name) => MessagePattern<string>(filter, mqttTransportId(server), { ...extras, ...marks(name) }));
 }

@@ -30,6 +30,13 @@ export function handlerEntry(
       "'deadLetter'",
     );
   }
+  if (options.batch !== undefined && !isEvent) {
+    throw new OptionsError(
+      `${path}.batch`,
+      'nothing for a request handler: each request has an answer of its own',
+      'a value',
+    );
+  }
   const filter = withoutShare(subscribed);
   if (filter !== subscribed && options.sharedGroup !== undefined) {
     throw new OptionsError(`${path}.sharedGroup`, 'nothing where the filter names its group', 'a value');

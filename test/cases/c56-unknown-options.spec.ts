@@ -6,6 +6,7 @@ import {
   MqttClient,
   MqttClientProxy,
   MqttEvent,
+  MqttRequest,
   MqttServerStrategy,
   OptionsError,
   PulsarClient,
@@ -166,6 +167,11 @@ describe('C56', () => {
         path,
         didYouMean,
       });
+    });
+
+    it('a batch of requests is refused: each has an answer of its own', async () => {
+      const batch = { batch: { size: 3, delay: 1 } };
+      await expect(refusal(MqttRequest, 'a', batch)).rejects.toMatchObject({ path: "handlers['a'].batch" });
     });
 
     it("in Nest's own decorators ours are checked, what is not ours belongs to another transport", async () => {
