@@ -60,8 +60,8 @@ export class LiveApp {
     return this.lines('E');
   }
 
-  tell(kind: LiveAppRequest['kind']): void {
-    this.child.send({ kind });
+  tell(kind: LiveAppRequest['kind'], only?: string): void {
+    this.child.send({ kind, ...(only !== undefined && { only }) });
   }
 
   /** From one instruction to the next. */

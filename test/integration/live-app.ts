@@ -28,8 +28,12 @@ export interface LiveAppConfig {
 }
 
 export interface LiveAppRequest {
-  /** `unsubscribe`: from everything that it is subscribed to; the report `unsubscribed` follows. */
-  readonly kind: 'hold' | 'goOn' | 'unsubscribe' | 'close';
+  /**
+   * `goOn`: handlers that wait end, and none waits any more; with `only`, those whose payload begins so, and the others
+   * still wait. `unsubscribe`: from everything that it is subscribed to; the report `unsubscribed` follows.
+   */
+  readonly kind: 'goOn' | 'unsubscribe' | 'close';
+  readonly only?: string;
 }
 
 export type LiveAppReport =
@@ -46,8 +50,9 @@ const report = (message: LiveAppReport): void => void process.send?.(message);
 const note = (line: unknown): void => report({ kind: 'log', line: String(line) });
 const logger: LoggerService = { log: () => undefined, warn: note, error: note };
 
-const waiting: (() => void)[] = [];
-let { holding } = config;
+const waiting = new Map<() => void, string>();
+const passing = new Set<string>(config.holding ? [] : ['']);
+const passes = (text: string): boolean => [...passing].some((prefix) => text.startsWith(prefix));
 
 @Controller()
 class Handlers {
@@ -56,7 +61,7 @@ class Handlers {
   @MqttEvent(config.filter, { payload: 'text' })
   async run(@Payload() text: string): Promise<void> {
     appendFileSync(config.journal, `S ${text}\n`);
-    if (holding) await new Promise<void>((resolve) => waiting.push(resolve));
+    if (!passes(text)) await new Promise<void>((resolve) => waiting.set(resolve, text));
     await new Promise<void>((resolve, reject) => {
       this.pulsar.emit('out', text).subscribe({ complete: resolve, error: reject });
     });
@@ -83,9 +88,12 @@ strategy.on('sessionLost', ({ orphaned }) => report({ kind: 'sessionLost', orpha
 process.on('message', (request: LiveAppRequest) => {
   if (request.kind === 'unsubscribe') return void unsubscribe();
   if (request.kind === 'close') return void app.close().then(() => process.disconnect());
-  holding = request.kind === 'hold';
-  if (holding) return;
-  for (const resolve of waiting.splice(0)) resolve();
+  passing.add(request.only ?? '');
+  for (const [resolve, text] of waiting) {
+    if (!passes(text)) continue;
+    waiting.delete(resolve);
+    resolve();
+  }
 });
 process.on('unhandledRejection', (error) => {
   console.error('unhandled rejection in the live app', error);
