@@ -19,6 +19,7 @@ import { UploadController, type Uploads } from './examples/detached.js';
 import { DeviceController } from './examples/handler-policies.js';
 import { start as startHybrid } from './examples/hybrid.js';
 import { createStrategy as createOrdered } from './examples/order.js';
+import { ConfigController } from './examples/requests.js';
 import { createMember } from './examples/shared.js';
 import { createStrategy as createWithPolicy } from './examples/strategy-policy.js';
 import { playOneMessage } from './examples/testing.js';
@@ -134,7 +135,7 @@ describe('dead-letter-targets', () => {
   it('Kafka: what its client sends of a letter', async () => {
     const client = new Letters();
     await poison({ client, pattern: 'dead-letters' });
-    const { value, key } = await new KafkaRequestSerializer({}).serialize(client.taken[0], {});
+    const { value, key } = await new KafkaRequestSerializer().serialize(client.taken[0]);
     expect(key ?? null).toBeNull();
     expect(JSON.parse(String(value))).toMatchObject({
       payload: bytes.toString('base64'),
@@ -142,6 +143,19 @@ describe('dead-letter-targets', () => {
       'dead-letter-topic': 'poison',
     });
   });
+});
+
+it('requests: a value, and an error reply', async () => {
+  const strategy = plain();
+  await serve(strategy, [ConfigController]);
+  for (const version of [1, 3]) {
+    const properties = { responseTopic: 'answers', correlationData: Buffer.from([version]) };
+    mqtt.publish('devices/7/config', JSON.stringify({ version }), { qos: 1, properties });
+  }
+  const replies = await mqtt.log.waitForReceived('publish', 2);
+  const texts = replies.map(({ properties, payload }) => `${properties?.correlationData?.[0]} ${payload.toString()}`);
+  expect(texts.sort()).toEqual(['1 {"interval":60}', '3 {"status":"error","message":"no version 3"}']);
+  await mqtt.log.waitForReceived('puback', 2);
 });
 
 it('batch: one insert, the message without a temperature fails alone', async () => {

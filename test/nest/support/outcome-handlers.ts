@@ -345,4 +345,25 @@ export class RequestHandlers {
   requestFails(): void {
     fail();
   }
+  @MqttRequest('request/late', { handlerTimeout: 20 })
+  requestLate() {
+    return new Promise(() => undefined);
+  }
+  @MqttRequest('request/discard', { failure: { then: 'discard' } })
+  requestDiscard(): void {
+    fail();
+  }
+  @MqttRequest('request/reject', { failure: { then: 'reject', rejectReasonCode: 0x99 } })
+  requestReject(): void {
+    fail();
+  }
+  @MqttRequest('request/by-hand')
+  requestRejectByHand(@Ctx() context: MqttMessageContext) {
+    context.reject(0x97);
+    return 'not sent';
+  }
+  @MqttRequest('request/dead', { failure: { then: 'deadLetter' } })
+  requestDead(): void {
+    fail();
+  }
 }

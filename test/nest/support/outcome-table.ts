@@ -33,20 +33,27 @@ const KEPT: readonly string[] = ['then redelivered', 'then tried again here', 'k
 /** Every row of the tables in that section of README. @throws Error naming a cell that is not in the vocabulary */
 export function outcomeRows(): OutcomeRow[] {
   const [, section = ''] = readFileSync('README.md', 'utf8').split(SECTION);
-  const lines = section.split('\n## ')[0].matchAll(/^\|(.+)\|$/gm);
-  const cells = [...lines].map(([, line]) => line.split('|').map((cell) => cell.trim()));
-  const rows = cells.filter(([first]) => first !== HEADER[0] && !/^-+$/.test(first));
-  const headers = cells.filter(([first]) => first === HEADER[0]);
-  for (const header of headers) {
-    if (header.join() !== HEADER.join()) throw new Error(`README: expected the columns ${HEADER.join(', ')}`);
-  }
-  return rows.map(([what, qos1, qos2, counted, qos0]) => ({
+  const tables = section.split('\n## ')[0].match(/(?:^\|.*\|\n)+/gm) ?? [];
+  const rows = tables.flatMap((table) => {
+    const [header, , ...body] = table.trim().split('\n').map(cellsOf);
+    // Other tables of that section have other columns.
+    return header[0] === HEADER[0] ? [header, ...body] : [];
+  });
+  const [header] = rows;
+  if (header?.join() !== HEADER.join()) throw new Error(`README: expected the columns ${HEADER.join(', ')}`);
+  const outcomes = rows.filter((row) => row.join() !== HEADER.join());
+  return outcomes.map(([what, qos1, qos2, counted, qos0]) => ({
     what,
     qos1: wireAnswer(what, qos1, 'PUBACK'),
     qos2: wireAnswer(what, qos2, 'PUBREC'),
     counted: counter(what, counted),
     qos0: counter(what, qos0),
   }));
+}
+
+function cellsOf(line: string): string[] {
+  const cells = line.split('|').slice(1, -1);
+  return cells.map((cell) => cell.trim());
 }
 
 function wireAnswer(row: string, cell: string, packet: 'PUBACK' | 'PUBREC'): WireAnswer {
