@@ -87,7 +87,7 @@ it.each<[string, Partial<RunRecord>]>([
   ['emitted again without a delivery since: 6', { emittedAgain: [6] }],
   ['65 handlers ran at a time, 64 are allowed', { handlers: [handlers, { ...handlers, maxRunning: 65 }] }],
   ['129 un-acknowledged messages at a time, Receive Maximum is 128', mqtt({ maxUnacknowledged: 129 })],
-  ['CONNECT named a Receive Maximum of 0 instead of 128', mqtt({ receiveMaximum: 0 })],
+  ['CONNECT asked for a Receive Maximum of 65535 instead of 128', mqtt({ receiveMaximum: 65_535 })],
   [
     'process 2 held 12001 un-acknowledged messages, the bound is 12000',
     { held: [good.held[0], { most: 12_001, allowed: 12_000 }] },

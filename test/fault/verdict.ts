@@ -69,7 +69,7 @@ function brokenPromises(run: RunRecord): (string | false)[] {
     run.emittedAgain.length > 0 && `emitted again without a delivery since: ${list(run.emittedAgain)}`,
     maxRunning > run.concurrency && `${maxRunning} handlers ran at a time, ${run.concurrency} are allowed`,
     mqtt.receiveMaximum !== run.receiveMaximum &&
-      `CONNECT named a Receive Maximum of ${mqtt.receiveMaximum} instead of ${run.receiveMaximum}`,
+      `CONNECT asked for a Receive Maximum of ${mqtt.receiveMaximum} instead of ${run.receiveMaximum}`,
     run.keepsToReceiveMaximum &&
       mqtt.maxUnacknowledged > run.receiveMaximum &&
       `${mqtt.maxUnacknowledged} un-acknowledged messages at a time, Receive Maximum is ${run.receiveMaximum}`,

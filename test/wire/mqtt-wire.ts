@@ -43,8 +43,9 @@ export class MqttWire {
     /** Bytes that mqtt-packet could not read. */
     malformed: 0,
     disconnectsByClient: 0,
-    /** CONNACKs with session present, and the largest Receive Maximum that a CONNECT named; 0: none named one. */
+    /** CONNACKs with session present. */
     resumed: 0,
+    /** The largest Receive Maximum that a CONNECT asked for; 65,535 where one names none [MQTT5 3.1.2.11.3]. */
     receiveMaximum: 0,
   };
   private readonly open = new Map<number, ConnectionRecord>();
@@ -129,7 +130,10 @@ export class MqttWire {
   private toServer(record: ConnectionRecord, packet: Packet): void {
     switch (packet.cmd) {
       case 'connect':
-        this.figures.receiveMaximum = Math.max(this.figures.receiveMaximum, packet.properties?.receiveMaximum ?? 0);
+        this.figures.receiveMaximum = Math.max(
+          this.figures.receiveMaximum,
+          packet.properties?.receiveMaximum ?? 65_535,
+        );
         return;
       case 'puback':
       case 'pubrec': {
