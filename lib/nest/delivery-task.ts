@@ -1,15 +1,9 @@
 import { type MqttDelivery } from '../mqtt/index.js';
 import { type GateEntry } from './delivery-gate.js';
-import { type ResolvedDecision } from './failure-policy.js';
 import { HandlerRun } from './handler-run.js';
 import { type HandlerEntry } from './handler-registry.js';
+import { type RunEnd } from './run-end.js';
 import { type TaskHost } from './task-host.js';
-
-/** What is to be done about a handler that will not run again in this attempt. */
-export interface FinalStepOfRun {
-  readonly run: HandlerRun;
-  readonly decision: ResolvedDecision;
-}
 
 /**
  * One delivery on its way through all handlers that match it. The handlers of a round run side by side; when all have
@@ -28,8 +22,8 @@ export class DeliveryTask implements GateEntry {
   run = 0;
   /** When the first round of this attempt began; for `maxHold`. */
   firstRunAt = 0;
-  /** Kept until the end of the attempt: what was decided about handlers that failed for good. */
-  finals: FinalStepOfRun[] | undefined = undefined;
+  /** Of handlers that failed for good; kept until the end of the attempt, and beyond it what was begun. */
+  ends: RunEnd[] | undefined = undefined;
   /** Failed at least once and known to the redelivery controller. */
   held = false;
 
@@ -46,12 +40,26 @@ export class DeliveryTask implements GateEntry {
     this.pending = entries;
   }
 
+  get topic(): string {
+    return this.delivery.message.topic;
+  }
+
+  /** It comes again, or runs again from the copy here: the handlers that failed, but not one whose end was begun. */
+  nextAttempt(): void {
+    const ends = this.ends ?? [];
+    this.run = 0;
+    this.pending = ends.filter(({ begun }) => !begun).map(({ run }) => run.entry);
+    const begun = ends.filter((end) => end.begun);
+    this.ends = begun.length > 0 ? begun : undefined;
+  }
+
   /** The gate has a place: the next round. */
   begin(): void {
     const { host, pending } = this;
     host.client.start(this.delivery);
     host.openRounds += 1;
     this.run += 1;
+    if (this.run === 1) this.firstRunAt = host.clock.now();
     this.open = pending.length;
     if (pending.length === 1) {
       this.startRun(pending[0]);
@@ -70,7 +78,7 @@ export class DeliveryTask implements GateEntry {
     }
     this.host.openRounds -= 1;
     const { failures } = this;
-    if (failures === undefined && this.finals === undefined) {
+    if (failures === undefined && this.ends === undefined) {
       this.host.succeeded(this);
     } else {
       this.failures = undefined;

@@ -87,6 +87,9 @@ export interface FailurePolicyOptions {
    * - `halt`: not acknowledged; intake stops until `resume()`, health is down
    *
    * QoS 0 has no acknowledgement: `redeliver` and `reject` discard it, counted.
+   *
+   * A request: the broker must have accepted the error reply before any of these. `redeliver` then means that the requester
+   * has its answer: acknowledged with success, not run again. `halt` sends no reply before `resume()`.
    */
   readonly then?: FinalStep;
   /** For `reject`: a PUBACK/PUBREC error code. Default 131 (0x83, implementation specific error). */

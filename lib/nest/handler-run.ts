@@ -1,5 +1,6 @@
 import { isObservable, type Observable, type Unsubscribable } from 'rxjs';
-import { LocalProtocolError, TimeoutError, TransportError } from '../errors.js';
+import { LocalProtocolError, TransportError } from '../errors.js';
+import { type MqttMessage } from '../mqtt/index.js';
 import { describeValue } from '../option-checks.js';
 import { type BatchRun } from './batch-run.js';
 import { Deadline } from './deadline-queue.js';
@@ -7,6 +8,7 @@ import { type DeliveryTask } from './delivery-task.js';
 import { DetachedHandle } from './detached-handle.js';
 import { type EmitScope } from './emit-scope.js';
 import { type Failure } from './failure-policy.js';
+import { type PayloadDecoder } from './handler-options.js';
 import { type HandlerEntry } from './handler-registry.js';
 import { cancelOutcome, type OutcomeSink, runHandler } from './handler-outcome.js';
 import {
@@ -18,6 +20,7 @@ import {
 } from './mqtt-message.context.js';
 import { isPromiseLike } from './promise-like.js';
 import { type ReplyStream } from './reply-stream.js';
+import { describeFailure, type RunProblem, timedOut, undecodable } from './run-problem.js';
 
 /**
  * One run of one handler for one delivery: from the decoded payload to the end of everything it started. It ended well
@@ -36,17 +39,21 @@ export class HandlerRun extends Deadline implements OutcomeSink, RunControl {
   directive: Directive | undefined = undefined;
   /** Its handler has ended while its detached handle is open: it needs no running place. */
   parked = false;
+  /** Of its task when it began. */
+  readonly run: number;
+  readonly attempt: number;
 
   private startedAt = 0;
   private limit = 0;
   private handlerEnded = false;
   private ended = false;
   private holds = 0;
-  private problem: { error: unknown; kind: Failure['kind']; masked: boolean } | undefined = undefined;
+  private problem: RunProblem | undefined = undefined;
   private recorded: { error: unknown } | undefined = undefined;
   private scope: EmitScope | undefined = undefined;
   private awaitingScope = false;
   private handle: DetachedHandle | undefined = undefined;
+  private replyUndelivered = false;
   private controller: AbortController | undefined = undefined;
 
   constructor(
@@ -54,14 +61,17 @@ export class HandlerRun extends Deadline implements OutcomeSink, RunControl {
     readonly entry: HandlerEntry,
   ) {
     super();
-  }
-
-  get run(): number {
-    return this.task.run;
+    this.run = task.run;
+    this.attempt = task.delivery.attempt;
   }
 
   get failed(): boolean {
     return this.problem !== undefined || this.directive !== undefined;
+  }
+
+  /** A value could not be delivered now, and the requester has none: only a further run can give it one. */
+  get unanswered(): boolean {
+    return this.replyUndelivered && this.reply?.started !== true;
   }
 
   start(): void {
@@ -80,51 +90,35 @@ export class HandlerRun extends Deadline implements OutcomeSink, RunControl {
       return;
     }
     try {
-      if (!entry.isEvent) {
-        this.reply = host.openReply(this);
-        if (this.reply !== undefined && host.isExpired(task.delivery)) {
-          this.expire();
-          return;
-        }
+      const opened = entry.isEvent ? undefined : host.openReply(this);
+      this.reply = opened?.reply;
+      if (this.reply !== undefined && host.isExpired(task.delivery)) {
+        this.expire();
+        return;
       }
-      const data = this.reply?.data?.() ?? (decode === undefined ? message.payload : decode(message.payload, message));
+      const data = opened?.data === undefined ? decoded(message, decode) : opened.data.value;
       if (isPromiseLike(data)) {
         data.then(
           (value) => this.invoke(value),
-          (error: unknown) => this.undecodable(error),
+          (error: unknown) => this.notDecoded(error),
         );
       } else {
         this.invoke(data);
       }
     } catch (error) {
-      this.undecodable(error);
+      this.notDecoded(error);
     }
   }
 
   /** What a policy sees. Only after `failed`. */
   describeFailure(): Failure {
-    const { task, entry } = this;
-    const { delivery, host } = task;
-    const { error, kind, masked } = this.problem ?? { error: undefined, kind: 'handler', masked: false };
-    return {
-      error,
-      kind,
-      masked,
-      handler: entry.name,
-      pattern: entry.filter,
-      topic: delivery.message.topic,
-      qos: delivery.message.qos,
-      attempt: delivery.attempt,
-      run: task.run,
-      ageMs: host.clock.now() - delivery.receivedAt,
-      request: this.reply !== undefined,
-    };
+    return describeFailure(this, this.problem);
   }
 
   // What the handler's result says (OutcomeSink).
 
   handlerValue(value: unknown): void {
-    if (!this.handlerEnded) this.reply?.next(value);
+    if (!this.handlerEnded && this.directive === undefined) this.reply?.next(value);
   }
 
   handlerSucceeded(): void {
@@ -142,7 +136,7 @@ export class HandlerRun extends Deadline implements OutcomeSink, RunControl {
     if (this.scope === undefined && this.holds === 0 && this.handle === undefined && this.reply === undefined)
       this.end();
     else {
-      if (this.handle === undefined && !this.failed) this.reply?.complete();
+      this.reply?.end();
       this.check();
     }
   }
@@ -171,20 +165,15 @@ export class HandlerRun extends Deadline implements OutcomeSink, RunControl {
   override onDeadline(now: number): void {
     const limit = this.parked ? this.handle!.timeout : this.limit;
     const stopped = (this.scope ?? this.batch)?.stoppedMs(now) ?? 0;
-    const left = this.startedAt + stopped + limit - now;
+    // The time that a batch takes to fill is not the handler's.
+    const began = this.batch?.beganAt(now) ?? this.startedAt;
+    const left = began + stopped + limit - now;
     if (!this.parked && left > 0) {
       this.task.host.deadlines.add(this, now, left);
       return;
     }
     const what = this.parked ? 'its detached handle was not used' : 'not finished';
-    const { topic } = this.task.delivery.message;
-    this.problem ??= {
-      error: new TimeoutError(`${this.entry.name} on '${topic}': ${what} within ${limit} ms`, limit, {
-        code: 'ERR_HANDLER_TIMEOUT',
-      }),
-      kind: 'timeout',
-      masked: false,
-    };
+    this.problem ??= timedOut(this, what, limit);
     this.task.host.stats.timedOut += 1;
     this.abandonHandler(this.problem.error);
     this.check();
@@ -214,10 +203,17 @@ export class HandlerRun extends Deadline implements OutcomeSink, RunControl {
     return this.controller.signal;
   }
 
-  /** The end of `shutdownTimeout`, or `destroy()`. */
+  /** The end of `shutdownTimeout`, or `destroy()`. However the handler ends now, perhaps because its signal told it, counts for nothing. */
   abort(reason: unknown): void {
+    if (!this.ended) {
+      this.problem ??= { error: reason, kind: 'timeout', masked: false };
+      this.abandonHandler(reason);
+      this.check();
+      return;
+    }
+    // A stream that goes on after its request was acknowledged.
     this.controller?.abort(reason);
-    if (this.ended) cancelOutcome(this);
+    cancelOutcome(this);
   }
 
   waitUntil(work: PromiseLike<unknown> | Observable<unknown>): void {
@@ -247,8 +243,11 @@ export class HandlerRun extends Deadline implements OutcomeSink, RunControl {
     return this.handle;
   }
 
-  direct(directive: Directive): void {
-    if (!this.ended) this.directive = directive;
+  direct(directive: Directive): boolean {
+    if (this.ended || this.reply?.completed === true) return false;
+    this.directive = directive;
+    this.reply?.mute();
+    return true;
   }
 
   recordFailure(error: unknown): void {
@@ -257,7 +256,12 @@ export class HandlerRun extends Deadline implements OutcomeSink, RunControl {
 
   /** @internal a reply was accepted, or cannot be delivered now (`failure`). */
   replyProgress(failure: { error: unknown } | undefined): void {
-    if (failure !== undefined) this.problem ??= { error: failure.error, kind: 'handler', masked: false };
+    if (failure !== undefined && this.ended) this.task.host.stats.replyFailed += 1;
+    else if (failure !== undefined) {
+      this.problem ??= { error: failure.error, kind: 'handler', masked: false };
+      this.replyUndelivered = true;
+      this.reply!.freeze();
+    }
     if (this.entry.options.acknowledge === 'onFirstReply' && !this.ended && !this.failed && this.reply!.accepted > 0) {
       this.end();
       // The stream goes on by itself; only shutdown ends it.
@@ -284,18 +288,10 @@ export class HandlerRun extends Deadline implements OutcomeSink, RunControl {
     }
   }
 
-  private undecodable(error: unknown): void {
+  private notDecoded(error: unknown): void {
     if (this.handlerEnded) return;
     this.handlerEnded = true;
-    const { topic } = this.task.delivery.message;
-    const text = error instanceof Error ? error.message : String(error);
-    this.problem = {
-      error: new TransportError('ERR_SERIALIZATION', `The payload on '${topic}' could not be decoded: ${text}`, {
-        cause: error,
-      }),
-      kind: 'undecodable',
-      masked: false,
-    };
+    this.problem = undecodable(this, error);
     this.check();
   }
 
@@ -310,7 +306,6 @@ export class HandlerRun extends Deadline implements OutcomeSink, RunControl {
   private handleUsed(failure: { error: unknown } | undefined): void {
     if (failure !== undefined) this.problem ??= { error: failure.error, kind: 'handler', masked: false };
     this.handlerEnded = true;
-    if (!this.failed) this.reply?.complete();
     this.check();
   }
 
@@ -332,7 +327,7 @@ export class HandlerRun extends Deadline implements OutcomeSink, RunControl {
         this.park();
         return;
       }
-      if (this.holds > 0 || (this.directive === undefined && this.reply?.pending === true)) return;
+      if (this.holds > 0) return;
     }
     // Written emits are awaited also after a failure: a retry must not overtake them.
     if (this.scope !== undefined && this.scope.pending > 0) {
@@ -348,6 +343,12 @@ export class HandlerRun extends Deadline implements OutcomeSink, RunControl {
     const emit = this.problem?.masked === true ? this.scope?.observedFailure() : this.scope?.failure();
     if (emit !== undefined && (this.problem === undefined || this.problem.masked)) {
       this.problem = { error: emit.error, kind: 'emit', masked: false };
+    }
+    if (this.reply !== undefined && !this.failed) {
+      // The last reply leaves when everything else is done. A broker that is away then does not make the handler slow.
+      this.task.host.deadlines.remove(this);
+      this.reply.complete();
+      if (this.reply.pending) return;
     }
     this.end();
   }
@@ -368,6 +369,7 @@ export class HandlerRun extends Deadline implements OutcomeSink, RunControl {
   private end(): void {
     this.ended = true;
     const { host } = this.task;
+    if (this.failed) this.reply?.freeze();
     if (this.lane !== undefined) host.deadlines.remove(this);
     if (this.controller !== undefined) host.abortable.delete(this);
     this.scope?.close();
@@ -378,4 +380,8 @@ export class HandlerRun extends Deadline implements OutcomeSink, RunControl {
   private late(): void {
     this.task.host.stats.lateCompletions += 1;
   }
+}
+
+function decoded(message: MqttMessage, decode: PayloadDecoder | undefined): unknown {
+  return decode === undefined ? message.payload : decode(message.payload, message);
 }

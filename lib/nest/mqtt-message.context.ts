@@ -37,7 +37,8 @@ export interface RunControl {
   readonly run: number;
   waitUntil(work: PromiseLike<unknown> | Observable<unknown>): void;
   detach(options: DetachOptions): DetachedDelivery;
-  direct(directive: Directive): void;
+  /** False: the run is over. */
+  direct(directive: Directive): boolean;
   recordFailure(error: unknown): void;
 }
 
@@ -160,30 +161,48 @@ export class MqttMessageContext extends BaseRpcContext<[topic: string, message: 
     return this.owned('detach()').detach(options);
   }
 
-  /** Whatever the handler returns or throws: it runs again after `delayMs`, up to `maxHold` after its first run. */
-  retryLater(delayMs: number): void {
+  /**
+   * Whatever the handler returns or throws: it runs again after `delayMs`, up to `maxHold` after its first run; later than
+   * that, the end of the failure policy follows (`then`). The last of these three calls counts.
+   *
+   * A request handler sends nothing of a run that will run again: what it gives after this call, and the result of a handler
+   * that has not ended, never leaves. Where a stream has sent values before, there is no further run, since the requester
+   * would get them twice: the policy's end follows, with an error reply.
+   *
+   * @returns false if the run is over: too late, nothing happens
+   */
+  retryLater(delayMs: number): boolean {
     if (!(typeof delayMs === 'number' && delayMs >= 0)) {
       throw new LocalProtocolError(`retryLater(): expected milliseconds >= 0, received ${describeValue(delayMs)}`);
     }
-    this.owned('retryLater()').direct({ action: 'retry', delayMs });
+    return this.owned('retryLater()').direct({ action: 'retry', delayMs });
   }
 
-  /** Whatever the handler returns or throws: the message goes to the dead-letter target, then it is acknowledged. */
-  deadLetter(reason?: string): void {
-    this.owned('deadLetter()').direct({ action: 'deadLetter', reason });
+  /**
+   * Whatever the handler returns or throws: the message goes to the dead-letter target, then it is acknowledged. The
+   * requester of a request gets no value but one error reply first: what the handler throws (an `RpcException`, say), else
+   * "Internal server error".
+   *
+   * @returns false if the run is over: too late, nothing happens
+   */
+  deadLetter(reason?: string): boolean {
+    return this.owned('deadLetter()').direct({ action: 'deadLetter', reason });
   }
 
   /**
    * Whatever the handler returns or throws: the message is acknowledged with this MQTT 5 reason code (128 to 255, default
-   * 131, implementation specific error). Brokers treat it as done. In 3.1.1 it is acknowledged and counted `rejected`.
+   * 131, implementation specific error). Brokers treat it as done. In 3.1.1 it is acknowledged and counted `rejected`. The
+   * requester of a request gets one error reply first, as with `deadLetter()`.
+   *
+   * @returns false if the run is over: too late, nothing happens
    */
-  reject(reasonCode = 0x83): void {
+  reject(reasonCode = 0x83): boolean {
     if (!REJECT_CODES.has(reasonCode)) {
       throw new LocalProtocolError(
         `reject(): expected a reason code of PUBACK and PUBREC (${[...REJECT_CODES].join(', ')}), received ${reasonCode}`,
       );
     }
-    this.owned('reject()').direct({ action: 'reject', reasonCode });
+    return this.owned('reject()').direct({ action: 'reject', reasonCode });
   }
 
   /** @internal Records what was thrown, before an exception filter makes something else of it. */

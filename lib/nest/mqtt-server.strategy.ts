@@ -28,8 +28,7 @@ import { HoldReport } from './hold-report.js';
 import { Redelivery } from './redelivery.js';
 import { IntakeControl } from './intake-control.js';
 import { OrderKeys } from './order-key.js';
-import { openReply } from './reply-opening.js';
-import { type ReplyStream } from './reply-stream.js';
+import { type OpenedReply, openReply } from './reply-opening.js';
 import { type ComponentHealth } from './health.js';
 import { type MqttServerStatus, serverHealth, type ServerHealthFacts, serverStatus } from './server-health.js';
 import { logSessionEvents, startSession } from './session-start.js';
@@ -151,8 +150,7 @@ export class MqttServerStrategy
     callback.extras = extras;
     const entry = handlerEntry(subscribed, callback, isEventHandler, extras, this.options);
     const { batch } = entry.options;
-    if (batch !== undefined && isEventHandler)
-      entry.collector = new BatchCollector(this, entry, batch.size, batch.delay);
+    if (batch !== undefined) entry.collector = new BatchCollector(this, entry, batch.size, batch.delay);
     this.registry.add(entry);
     // For those who look at getHandlers(); routing does not use it.
     if (!this.messageHandlers.has(subscribed)) this.messageHandlers.set(subscribed, callback);
@@ -205,7 +203,7 @@ export class MqttServerStrategy
     return this.close();
   }
 
-  /** Stops intake and resolves when nothing runs any more; `resume()` takes it back. */
+  /** Stops intake and resolves when nothing runs any more, or when `resume()` or the end of `close()` takes it back. */
   drain(): Promise<void> {
     this.pause();
     return this.shutdown.idle();
@@ -225,9 +223,11 @@ export class MqttServerStrategy
   /** Ends `pause()`, `drain()` and a halt. */
   resume(): void {
     this.hurryBatches(false);
+    // While the gate is closed, so that what was halted goes before what came since.
+    this.redelivery.resumed();
     this.intake.set('paused', false);
     this.intake.set('halted', false);
-    this.redelivery.resumed();
+    this.shutdown.giveUpWaiting();
     this.publishStatus();
   }
 
@@ -242,7 +242,7 @@ export class MqttServerStrategy
     return seconds !== undefined && this.clock.now() - delivery.receivedAt >= seconds * 1000;
   }
 
-  openReply(run: HandlerRun): ReplyStream | undefined {
+  openReply(run: HandlerRun): OpenedReply {
     return openReply(run, this.options.envelope, this.client, this.stats);
   }
 
@@ -270,22 +270,23 @@ export class MqttServerStrategy
   }
 
   roundEnded(): void {
-    if (this.shutdown.isClosing || this.intake.has('paused')) this.shutdown.check();
+    this.shutdown.check();
   }
 
   hold(task: DeliveryTask, reason: HoldReason, failure: Failure, again?: () => void): void {
     this.stats.held += 1;
     reportDelivery(this.client.clientId, task.delivery, 'failed', failure.error);
-    if (again === undefined) this.keep(task);
-    else this.gate.yieldSlot(task);
+    if (again !== undefined) this.gate.yieldSlot(task);
+    else if (!this.keep(task)) return;
     if (this.shutdown.isClosing) return;
     this.redelivery.hold(task, reason, again);
     this.holdReport.held(this.redelivery, reason);
   }
 
   halt(task: DeliveryTask, failure: Failure): void {
-    this.keep(task);
+    // First, so that the place it leaves is not taken.
     this.intake.set('halted', true);
+    if (!this.keep(task)) return;
     this.redelivery.hold(task, 'halted');
     this.logger.error(
       `Halted by the failure policy of ${failure.handler} for a message on '${failure.topic}': resume() goes on`,
@@ -317,8 +318,7 @@ export class MqttServerStrategy
 
   /** A held delivery: the handlers that failed run again, as the next attempt. */
   private again(task: DeliveryTask): void {
-    task.run = 0;
-    task.finals = undefined;
+    task.nextAttempt();
     this.gate.enter(task);
   }
 
@@ -326,15 +326,24 @@ export class MqttServerStrategy
   private onDropped(delivery: MqttDelivery): void {
     this.unmatched.dropped(delivery);
     const task = this.redelivery.dropped(delivery);
-    if (task !== undefined) {
-      this.gate.release(task);
-      this.heldChanged();
-    }
+    if (task !== undefined) this.release(task);
   }
 
-  private keep(task: DeliveryTask): void {
+  /** False: it came again as a new message while it ran (without DUP), and that one takes its place. */
+  private keep(task: DeliveryTask): boolean {
     this.client.fail(task.delivery);
     this.gate.yieldSlot(task);
+    // QoS 0 is in nobody's window: the copy here is the only one, and is kept.
+    if (task.delivery.state !== 'settled' || task.delivery.message.qos === 0) return true;
+    this.redelivery.dropped(task.delivery);
+    this.release(task);
+    return false;
+  }
+
+  private release(task: DeliveryTask): void {
+    this.gate.release(task);
+    this.intake.left(task.delivery);
+    this.heldChanged();
   }
 
   private reconnectFor(held: number): boolean {

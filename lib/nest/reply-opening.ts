@@ -4,9 +4,19 @@ import { builtInReplyTopic } from './reply-protocol.js';
 import { builtInAddress, type ReplyAddress, ReplyStream, responseTopicAddress } from './reply-stream.js';
 import { type MqttServerStats, type MqttSession } from './task-host.js';
 
+/** What a request handler needs of a message besides its payload. */
+export interface OpenedReply {
+  /**
+   * `undefined`: the message asks for no answer, or for one that could not end (a Response Topic equal to the request's own
+   * topic would make every reply a request). Then it is an event, and so are its failures.
+   */
+  readonly reply: ReplyStream | undefined;
+  /** Where it comes in Nest's envelope; `undefined`: the payload is the data. */
+  readonly data: { readonly value: unknown } | undefined;
+}
+
 /**
- * Where the replies of a request go. `undefined`: the message asks for no answer, or for one that could not end (a Response
- * Topic equal to the request's own topic would make every reply a request).
+ * Where the replies of a request go.
  *
  * @throws TransportError ERR_SERIALIZATION if Nest's envelope was asked for and is not there
  */
@@ -15,29 +25,24 @@ export function openReply(
   envelope: 'nest' | undefined,
   client: MqttSession,
   stats: MqttServerStats,
-): ReplyStream | undefined {
+): OpenedReply {
   const { topic, payload, qos, properties } = run.task.delivery.message;
   if (envelope === 'nest') {
     const { id, data } = parseEnvelope(payload);
-    if (id === undefined)
-      return new ReplyStream(
-        NOWHERE,
-        () => Promise.resolve(),
-        ignore,
-        ignore,
-        () => data,
-      );
-    return open(builtInAddress(builtInReplyTopic(topic), id), () => data);
+    // Without an id it is an event of Nest's built-in client.
+    const reply = id === undefined ? undefined : open(builtInAddress(builtInReplyTopic(topic), id));
+    return { reply, data: { value: data } };
   }
   const responseTopic = properties?.responseTopic;
-  if (responseTopic === undefined) return undefined;
+  if (responseTopic === undefined) return NO_REPLY;
   if (responseTopic === topic) {
     stats.replyFailed += 1;
-    return undefined;
+    return NO_REPLY;
   }
-  return open(responseTopicAddress(responseTopic, properties?.correlationData, encodeReply));
+  const address = responseTopicAddress(responseTopic, properties?.correlationData, encodeReply);
+  return { reply: open(address), data: undefined };
 
-  function open(address: ReplyAddress, data?: () => unknown): ReplyStream {
+  function open(address: ReplyAddress): ReplyStream {
     return new ReplyStream(
       address,
       async (message) => {
@@ -48,15 +53,11 @@ export function openReply(
       () => {
         stats.replyFailed += 1;
       },
-      data,
     );
   }
 }
 
-const ignore = (): void => undefined;
-
-/** A message in Nest's envelope without an id is an event: nothing is published. */
-const NOWHERE: ReplyAddress = { encode: () => ({ topic: 'none', payload: Buffer.alloc(0) }) };
+const NO_REPLY: OpenedReply = { reply: undefined, data: undefined };
 
 /** The data of an event in Nest's envelope. */
 export function envelopeData(payload: Buffer): unknown {
@@ -67,10 +68,9 @@ function parseEnvelope(payload: Buffer): { id: string | undefined; data: unknown
   let parsed: unknown;
   try {
     parsed = JSON.parse(payload.toString('utf8'));
-  } catch (cause) {
-    throw new TransportError('ERR_SERIALIZATION', "the payload is not JSON, but envelope: 'nest' was asked for", {
-      cause,
-    });
+  } catch {
+    // Without the cause: its text quotes the payload.
+    throw new TransportError('ERR_SERIALIZATION', "the payload is not JSON, but envelope: 'nest' was asked for");
   }
   if (typeof parsed !== 'object' || parsed === null || !('data' in parsed)) {
     throw new TransportError('ERR_SERIALIZATION', "the payload has no 'data', but envelope: 'nest' was asked for");

@@ -19,24 +19,27 @@ export type ReplyOutcome = 'accepted' | 'refused' | { readonly error: unknown };
 
 /**
  * The replies to one request, in the order of the handler's values. One value is held back until the next value, the end
- * or the end of the microtask queue, so that a handler with one result gives one message (`last`) and not two.
+ * or the end of the microtask queue, so that a handler with one result gives one message (`last`) and not two. The last
+ * reply leaves only when everything else of the run is done.
  */
 export class ReplyStream {
   /** Replies that the broker accepted. */
   accepted = 0;
-  /** Replies handed to the session, the error reply included. */
-  sent = 0;
+  /** The last one has left. */
+  completed = false;
   private outstanding = 0;
   private held: { value: unknown } | undefined = undefined;
+  /** Takes no value any more, and the one it holds does not leave by itself. */
+  private frozen = false;
+  /** The handler has ended well: what is held is the last value, and none if the run fails after all. */
+  private ending = false;
 
   constructor(
     private readonly address: ReplyAddress,
     private readonly publish: (message: ReplyMessage) => Promise<unknown>,
-    /** After each outcome; with the error of a reply that cannot be delivered now. */
+    /** After each outcome of a value; with the error of one that cannot be delivered now. */
     private readonly onProgress: (failure: { error: unknown } | undefined) => void,
     private readonly onRefused: (error: unknown) => void,
-    /** Data of a request in Nest's envelope; `undefined`: the payload is the data. */
-    readonly data: (() => unknown) | undefined = undefined,
   ) {}
 
   /** Something is not accepted or refused yet. */
@@ -44,15 +47,41 @@ export class ReplyStream {
     return this.outstanding > 0 || this.held !== undefined;
   }
 
+  /** The requester has a value, or may have. */
+  get started(): boolean {
+    return this.accepted + this.outstanding > 0;
+  }
+
   next(value: unknown): void {
+    if (this.frozen) return;
     this.flush();
     const held = { value };
     this.held = held;
     // Two microtasks: a promise that Nest turned into an Observable completes one reaction after its value.
-    queueMicrotask(() => queueMicrotask(() => this.held === held && this.flush()));
+    queueMicrotask(() => queueMicrotask(() => this.held === held && !this.frozen && this.flush()));
   }
 
+  /** The handler has ended well; `complete()` follows, unless the run fails. */
+  end(): void {
+    this.ending ||= !this.frozen;
+    this.frozen = true;
+  }
+
+  /** The run has failed: its values are over. */
+  freeze(): void {
+    this.frozen = true;
+  }
+
+  /** The run counts for nothing, or something else decides: the value that has not left never does. */
+  mute(): void {
+    this.frozen = true;
+    this.held = undefined;
+  }
+
+  /** The end of the replies, once: the value it holds as the last one, or none. */
   complete(): void {
+    if (this.completed) return;
+    this.completed = this.frozen = true;
     const { held } = this;
     this.held = undefined;
     if (held === undefined) this.send('end', undefined);
@@ -61,8 +90,9 @@ export class ReplyStream {
 
   /** The error reply. Resolves when the broker accepted it, refused it for good, or it cannot be delivered now. */
   async error(error: unknown): Promise<ReplyOutcome> {
+    if (this.ending) this.held = undefined;
     this.flush();
-    this.sent += 1;
+    this.frozen = true;
     try {
       await this.publish(this.address.encode('error', error));
       this.accepted += 1;
@@ -81,7 +111,6 @@ export class ReplyStream {
   }
 
   private send(kind: ReplyKind, value: unknown): void {
-    this.sent += 1;
     this.outstanding += 1;
     const publish = async (): Promise<unknown> => this.publish(this.address.encode(kind, value));
     publish().then(
@@ -125,7 +154,7 @@ export function builtInAddress(topic: string, id: string): ReplyAddress {
       payload: Buffer.from(
         JSON.stringify({
           id,
-          ...(kind === 'error' ? { err: plainError(value) } : kind !== 'end' && { response: value }),
+          ...(kind === 'error' ? { err: sendableError(value) } : kind !== 'end' && { response: value }),
           ...(kind !== 'next' && { isDisposed: true }),
         }),
       ),
@@ -138,11 +167,19 @@ function isPermanent(error: unknown): boolean {
   return !(isTransportError(error) && (error.retriable || error.code === 'ERR_CLOSED' || error.code === 'ERR_ABORTED'));
 }
 
+/** JSON; an error without a JSON form (a circular object, a BigInt) must not leave the requester without an answer. */
 function errorPayload(error: unknown): Buffer {
-  return Buffer.from(JSON.stringify(plainError(error)) ?? '"error"');
+  return Buffer.from(JSON.stringify(sendableError(error)));
 }
 
 /** What Nest's filters give is sent as it is; of an Error the message, never its stack or its cause. */
-function plainError(error: unknown): unknown {
-  return error instanceof Error ? { status: 'error', message: error.message } : error;
+function sendableError(error: unknown): unknown {
+  if (error instanceof Error) return { status: 'error', message: error.message };
+  try {
+    return JSON.stringify(error) === undefined ? UNKNOWN : error;
+  } catch {
+    return UNKNOWN;
+  }
 }
+
+const UNKNOWN = { status: 'error', message: 'error' };

@@ -7,7 +7,7 @@ import { type EmitScope } from './emit-scope.js';
 import { type ProcessingHooks } from './handler-outcome.js';
 import { type HandlerEntry } from './handler-registry.js';
 import { type HandlerRun } from './handler-run.js';
-import { type ReplyStream } from './reply-stream.js';
+import { type OpenedReply } from './reply-opening.js';
 
 /** What the server uses of the MQTT client. */
 export type MqttSession = Pick<
@@ -84,8 +84,8 @@ export interface TaskHost {
   openScope(entry: HandlerEntry): EmitScope | undefined;
   /** The Message Expiry Interval is over. */
   isExpired(delivery: MqttDelivery): boolean;
-  /** For a request handler; `undefined`: the message asks for no answer. Throws where its envelope does not decode. */
-  openReply(run: HandlerRun): ReplyStream | undefined;
+  /** For a request handler. Throws where its envelope does not decode. */
+  openReply(run: HandlerRun): OpenedReply;
   /** Every handler of the delivery succeeded. */
   succeeded(task: DeliveryTask): void;
   /** All runs of a round have ended, these ones badly. */

@@ -1,6 +1,7 @@
 import { type Logger } from '@nestjs/common';
+import { errorText } from '../error-text.js';
 import { type MqttClient, type MqttDelivery } from '../mqtt/index.js';
-import { sendDeadLetter } from './failure-settlement.js';
+import { sendDeadLetter } from './dead-letter.js';
 import { type DeadLetterOptions } from './mqtt-server-options.js';
 import { CallbackDeadline, type DeadlineQueue } from './deadline-queue.js';
 import { type IntakeControl } from './intake-control.js';
@@ -75,7 +76,7 @@ export class UnmatchedMessages {
     } catch (error) {
       stats.deadLetterFailures += 1;
       logger.error(
-        `The dead letter of a message on '${delivery.message.topic}' was not taken, the message is kept: ${String(error)}`,
+        `The dead letter of a message on '${delivery.message.topic}' was not taken, the message is kept: ${errorText(error)}`,
       );
       client.retry(delivery);
       this.kept.add(delivery);
