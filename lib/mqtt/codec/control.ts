@@ -5,7 +5,7 @@
 import { generate, type Packet, parser } from 'mqtt-packet';
 import { LocalProtocolError } from '../../errors.js';
 import { encodeAck } from './acks.js';
-import { malformed, protocolError } from './malformed.js';
+import { DisconnectIn311Error, malformed, protocolError } from './malformed.js';
 import {
   type AuthPacket,
   type ClientPacket,
@@ -34,9 +34,8 @@ export class ControlDecoder {
   decode(frame: Buffer, body: number, version: ProtocolVersion): ServerPacket {
     const type = TYPES[frame[0] >> 4];
     const length = frame.length - body;
-    if (version === 4 && (type === 'disconnect' || type === 'auth')) {
-      throw protocolError(`${type.toUpperCase()} in MQTT 3.1.1`);
-    }
+    if (version === 4 && type === 'disconnect') throw new DisconnectIn311Error();
+    if (version === 4 && type === 'auth') throw protocolError('AUTH in MQTT 3.1.1');
     switch (type) {
       case 'pingresp':
         if (length !== 0) throw malformed('PINGRESP with a body');

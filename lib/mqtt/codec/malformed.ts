@@ -14,3 +14,13 @@ export const malformed = (what: string): RemoteProtocolError =>
 /** Well formed, but not allowed here: DISCONNECT 0x82. */
 export const protocolError = (what: string): RemoteProtocolError =>
   new RemoteProtocolError(`Protocol error by the server: ${what}`, PROTOCOL_ERROR);
+
+/**
+ * 3.1.1 has no DISCONNECT from the server. mochi 2.7.9 sends it all the same when another client takes the client id, so it
+ * counts as a connection that was closed without a reason.
+ */
+export class DisconnectIn311Error extends RemoteProtocolError {
+  constructor() {
+    super('Protocol error by the server: DISCONNECT in MQTT 3.1.1', PROTOCOL_ERROR);
+  }
+}

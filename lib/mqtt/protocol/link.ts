@@ -1,7 +1,7 @@
 import { ConnectionError, RemoteProtocolError, TimeoutError, type TransportError } from '../../errors.js';
 import { encodePacket } from '../codec/control.js';
 import { FrameReader } from '../codec/frame-reader.js';
-import { PROTOCOL_ERROR } from '../codec/malformed.js';
+import { DisconnectIn311Error, PROTOCOL_ERROR } from '../codec/malformed.js';
 import { type ConnackPacket, type DisconnectPacket, type Properties, type ServerPacket } from '../codec/packets.js';
 import { AuthExchange } from './auth-exchange.js';
 import {
@@ -304,7 +304,7 @@ export class Link {
       cause: undefined,
     };
     const cause = ending.cause ?? this.lossError(error);
-    const silent = this.online && this.ending === undefined;
+    const silent = (this.online && this.ending === undefined) || cause instanceof DisconnectIn311Error;
     const warning = silent ? this.plan.closedSilently(this.clientId, now) : undefined;
     if (warning !== undefined) this.core.warn(warning);
     this.reset(now);

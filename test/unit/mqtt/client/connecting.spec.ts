@@ -349,3 +349,21 @@ describe('a server that is no MQTT server', () => {
     client.destroy();
   });
 });
+
+// mochi 2.7.9 does that when another client takes the client id.
+it('a DISCONNECT that 3.1.1 does not have is refused, and counts as a connection that was closed without a reason', async () => {
+  const broker = await startBroker();
+  const client = newClient(broker, { protocolVersion: 4, clientId: 'twice' });
+  const causes: string[] = [];
+  client.on('disconnect', ({ cause }) => causes.push(cause?.message ?? ''));
+  await client.connect();
+  for (let round = 1; round <= 5; round += 1) {
+    const connection = await broker.waitFor(() => client.stats.connects === round && broker.connection);
+    connection.sendRaw(Buffer.from([0xe0, 0x00]));
+    await broker.waitFor(() => causes.length === round);
+  }
+  expect(new Set(causes)).toEqual(new Set(['Protocol error by the server: DISCONNECT in MQTT 3.1.1']));
+  expect(client.warnings).toEqual([
+    "5 connections in a row were closed without a reason: does another client use the client id 'twice'?",
+  ]);
+});
