@@ -34,8 +34,6 @@ export class BatchCollector {
 
   /** The run goes on when the batch has ended. */
   add(run: HandlerRun, data: unknown): void {
-    // One of its messages has run out of time while the batch was waiting to be full: it is over before it began.
-    if (this.open?.ended === true) this.flush();
     if (this.open === undefined) {
       this.open = new BatchRun(this.host, this.entry);
       this.host.deadlines.add(this.timer, this.host.clock.now(), this.delay);
@@ -67,9 +65,11 @@ export class BatchRun implements OutcomeSink {
   outcome: Unsubscribable | undefined = undefined;
   ended = false;
   startsSoon = false;
+  /** In received order once it has started. */
   readonly runs: HandlerRun[] = [];
 
-  private readonly data: unknown[] = [];
+  private data: unknown[] = [];
+  private startedAt: number | undefined = undefined;
   private readonly failures = new Map<number, unknown>();
   private scope: EmitScope | undefined = undefined;
   private recorded: { error: unknown } | undefined = undefined;
@@ -88,6 +88,8 @@ export class BatchRun implements OutcomeSink {
 
   start(): void {
     const { host, entry } = this;
+    this.startedAt = host.clock.now();
+    this.sort();
     const context = new MqttBatchContext(
       this.runs.map((run) => run.context),
       this,
@@ -111,6 +113,11 @@ export class BatchRun implements OutcomeSink {
 
   recordFailure(error: unknown): void {
     this.recorded = { error };
+  }
+
+  /** When the handler's time began; `now` while the batch is not full. */
+  beganAt(now: number): number {
+    return this.startedAt ?? now;
   }
 
   stoppedMs(now: number): number {
@@ -164,6 +171,17 @@ export class BatchRun implements OutcomeSink {
           );
       }
     });
+  }
+
+  /** Decoders that take their time let messages join in another order than they were received in. */
+  private sort(): void {
+    const { runs, data } = this;
+    const sequences = runs.map(({ task }) => task.sequence);
+    if (sequences.every((sequence, index) => index === 0 || sequences[index - 1] < sequence)) return;
+    const places = [...sequences.keys()].sort((a, b) => sequences[a] - sequences[b]);
+    const members = places.map((place) => runs[place]);
+    this.data = places.map((place) => data[place]);
+    runs.splice(0, runs.length, ...members);
   }
 
   private whenIdle(callback: () => void): void {
