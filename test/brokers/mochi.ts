@@ -12,8 +12,6 @@ export interface MochiOptions {
   readonly port?: number;
   /** Answers as mochi does by itself: user properties of a PUBLISH come back, with reason codes that MQTT 5 has not. */
   readonly inheritProperties?: boolean;
-  /** Messages kept for a client that takes nothing, 1 to 65,535; over it mochi drops the newest. Its own: 8,192. */
-  readonly queue?: number;
   /** Adds a TLS and a wss listener with this server certificate; `clientCertificate` makes both demand one. */
   readonly tls?: Certificates & { readonly clientCertificate?: boolean; readonly wrongHostName?: boolean };
 }
@@ -53,7 +51,6 @@ export class Mochi {
     };
     const args = ['-tcp', `127.0.0.1:${port}`, '-ws', `127.0.0.1:${ports.ws}`, '-unix', join(folder, 'mqtt.sock')];
     if (options.inheritProperties === true) args.push('-inherit');
-    if (options.queue !== undefined) args.push('-queue', String(options.queue));
     if (tls !== undefined) {
       const { certificate, key } = tls.wrongHostName === true ? tls.wrongHost : tls.server;
       args.push('-tls', `127.0.0.1:${ports.tls}`, '-wss', `127.0.0.1:${ports.wss}`, '-cert', certificate, '-key', key);

@@ -1,4 +1,4 @@
-import { HiveMq, Mochi, Mosquitto } from '../brokers/index.js';
+import { HiveMq, Mosquitto } from '../brokers/index.js';
 
 /** What the tests need of an MQTT broker. */
 export interface MqttBroker {
@@ -16,19 +16,13 @@ export interface MqttBrokerKind {
   readonly keepsToReceiveMaximum: boolean;
 }
 
+// Not mochi 2.7.9: what it accepts while a client takes up its session again it may never deliver (84 of 15,000 messages
+// with the link cut every few seconds).
 export const MQTT_BROKERS = {
   // 2.0.11 sends a whole backlog on a resumed session, and more than a window with each acknowledgement.
   mosquitto: {
     start: () => Mosquitto.start(),
     receiveMaximum: 128,
-    concurrency: 64,
-    keepsToReceiveMaximum: false,
-  },
-  // 2.7.9 sends a whole backlog on a resumed session too, and with a smaller Receive Maximum loses with a connection what
-  // had to wait for it.
-  mochi: {
-    start: () => Mochi.start({ queue: 65_535 }),
-    receiveMaximum: 65_535,
     concurrency: 64,
     keepsToReceiveMaximum: false,
   },

@@ -115,6 +115,7 @@ export async function everyFaultRun(brokers: WiredBrokers, options: EndToEndOpti
   const letters = await readTopic(pulsar.directUrl, DEAD_LETTERS, { stayAtUrl: true });
   const deadLettered = [...new Set(letters.map((message) => idOf(message.payload)))];
   const kept = new Set([...devices.accepted].filter((id) => !deadLettered.includes(id)));
+  const result = compare(kept, stored);
   const held = apps.map(({ app, allowed }) => ({ most: app.maxHeld, allowed }));
   console.log(`MQTT wire ${JSON.stringify(mqttWire.figures)} ${JSON.stringify(mqttWire.proxy.figures)}`);
   console.log(`Pulsar wire ${JSON.stringify(pulsarWire.figures)} ${JSON.stringify(pulsarWire.proxy.figures)}`);
@@ -131,7 +132,8 @@ export async function everyFaultRun(brokers: WiredBrokers, options: EndToEndOpti
     keepsToReceiveMaximum,
     published: devices.accepted.size,
     refused: devices.rejected.size,
-    ...compare(kept, stored),
+    ...result,
+    lostAfterDelivery: result.lost.filter((id) => evidence.everDelivered.has(id)).length,
     deadLettered,
     poison: POISON,
     mqtt: mqttWire.figures,

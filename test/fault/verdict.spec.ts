@@ -10,6 +10,7 @@ const good: RunRecord = {
   refused: 0,
   stored: 29_999,
   lost: [],
+  lostAfterDelivery: 0,
   duplicates: 300,
   deadLettered: [77],
   poison: 77,
@@ -80,7 +81,7 @@ it('a run with its faults and without a broken promise passes', () => {
 
 it.each<[string, Partial<RunRecord>]>([
   // Promises.
-  ['lost: 4, 9', { lost: [4, 9] }],
+  ['lost: 4, 9 (1 of them were delivered)', { lost: [4, 9], lostAfterDelivery: 1 }],
   ['acknowledged without a receipt: 5', { acknowledgedWithoutReceipt: [5] }],
   ['2 acknowledgements out of order', mqtt({ outOfOrder: 2 })],
   ['1 acknowledgements of nothing', mqtt({ unknown: 1 })],
@@ -137,7 +138,7 @@ it('knows each sabotage by the violation that says what it did', () => {
   ]);
   expect(Object.fromEntries(seen)).toEqual({
     'acknowledge-first': ['acknowledged without a receipt: 5'],
-    'drop-one': ['lost: 4'],
+    'drop-one': ['lost: 4 (0 of them were delivered)'],
     'swap-two': ['2 acknowledgements out of order'],
     'double-run': ['emitted again without a delivery since: 6'],
   });

@@ -17,6 +17,8 @@ export interface RunRecord {
   /** Read back from Pulsar. */
   readonly stored: number;
   readonly lost: readonly number[];
+  /** How many of those lost the MQTT broker had delivered: the others it never gave to anybody. */
+  readonly lostAfterDelivery: number;
   readonly duplicates: number;
   readonly deadLettered: readonly number[];
   readonly poison: number;
@@ -61,7 +63,7 @@ function brokenPromises(run: RunRecord): (string | false)[] {
   const needless = run.deadLettered.filter((id) => id !== run.poison);
   const maxRunning = most(run);
   return [
-    run.lost.length > 0 && `lost: ${list(run.lost)}`,
+    run.lost.length > 0 && `lost: ${list(run.lost)} (${run.lostAfterDelivery} of them were delivered)`,
     run.acknowledgedWithoutReceipt.length > 0 &&
       `acknowledged without a receipt: ${list(run.acknowledgedWithoutReceipt)}`,
     mqtt.outOfOrder > 0 && `${mqtt.outOfOrder} acknowledgements out of order`,

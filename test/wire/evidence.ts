@@ -19,13 +19,17 @@ export class Evidence {
   readonly acknowledged = new Set<number>();
   /** Acknowledged before any receipt for that number: the promise broken. */
   readonly acknowledgedWithoutReceipt = new Set<number>();
+  /** Numbers that the MQTT broker delivered, once or more. */
+  readonly everDelivered = new Set<number>();
   /** Delivered, and not emitted since. */
   private readonly delivered = new Set<number>();
   private readonly sends = new Map<number, Set<string>>();
   private readonly emittedAgain = new Set<number>();
 
   delivery(delivery: WireDelivery): void {
-    this.delivered.add(idOf(delivery.payload));
+    const id = idOf(delivery.payload);
+    this.delivered.add(id);
+    this.everDelivered.add(id);
   }
 
   acknowledgement(delivery: WireDelivery): void {

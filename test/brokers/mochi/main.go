@@ -27,17 +27,12 @@ func main() {
 	key := flag.String("key", "", "PEM file of its key")
 	inherit := flag.Bool("inherit", false, "put the user properties of a PUBLISH into its acknowledgement, as mochi does by itself")
 	clientCA := flag.String("client-ca", "", "PEM file of the CA that must have signed client certificates")
-	queue := flag.Int("queue", 0, "messages kept for a client that takes nothing, instead of mochi's own 8,192")
 	flag.Parse()
 
 	capabilities := mqtt.NewDefaultServerCapabilities()
 	// Without this a PUBLISH with user properties gets a PUBACK with reason code 0x01 or a PUBREC with 0x02, which MQTT 5
 	// does not know there [MQTT-3.4.2-1].
 	capabilities.Compatibilities.NoInheritedPropertiesOnAck = !*inherit
-	if *queue > 0 {
-		capabilities.MaximumInflight = uint16(*queue)
-		capabilities.MaximumClientWritesPending = int32(*queue)
-	}
 	server := mqtt.New(&mqtt.Options{
 		Capabilities: capabilities,
 		Logger:       slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelInfo})),
