@@ -32,6 +32,7 @@ export { type SessionStore, type SessionStoreChange, type StoredPublish, type St
 export { type DeliveryState, type MqttDelivery, type MqttMessage } from './protocol/delivery.js';
 export {
   matchParameters,
+  topicMatches,
   TopicRouter,
   validateTopicFilter,
   validateTopicName,

@@ -1,18 +1,30 @@
 import { inspect } from 'node:util';
 import { lastValueFrom } from 'rxjs';
-import { type MqttDelivery } from '../mqtt/index.js';
+import { errorText } from '../error-text.js';
+import { LocalProtocolError } from '../errors.js';
+import { type MqttDelivery, type MqttMessage, type UserProperty } from '../mqtt/index.js';
 import { runOutsideScopes } from './delivery-scope.js';
 import { type Failure } from './failure-policy.js';
-import { messageProperties } from './message-properties.js';
+import { messageFacts, messageProperties, userProperties } from './message-properties.js';
 import { type DeadLetterOptions } from './mqtt-server-options.js';
 import { type TaskHost } from './task-host.js';
 
 /** How a proxy of this package makes a record of bytes, key and properties; holds across copies of the package. */
 export const DEAD_LETTER_RECORD = Symbol.for('nestjs-mqtt-pulsar/dead-letter-record');
 
+/** What a proxy of this package makes a record of. */
+export interface DeadLetter {
+  /** As it came. */
+  readonly payload: Buffer;
+  /** The message's own properties and those about its failure; of a repeated name the last one. */
+  readonly properties: Readonly<Record<string, string>>;
+  /** The same as ordered pairs, where names may repeat. */
+  readonly pairs: readonly UserProperty[];
+}
+
 /** A proxy that can carry a payload untouched, with properties beside it. */
 export interface CarriesDeadLetters {
-  [DEAD_LETTER_RECORD](payload: Buffer, topic: string, properties: Readonly<Record<string, string>>): unknown;
+  [DEAD_LETTER_RECORD](letter: DeadLetter, topic: string): unknown;
 }
 
 /**
@@ -28,6 +40,11 @@ export async function sendDeadLetter(
 ): Promise<void> {
   const { topic } = delivery.message;
   const pattern = typeof target.pattern === 'function' ? target.pattern(topic) : target.pattern;
+  if (pattern === topic && isDeadLetter(delivery.message)) {
+    throw new LocalProtocolError(
+      `a dead letter that failed again on '${topic}' would come back there for ever: let no handler that dead-letters receive this topic`,
+    );
+  }
   const record = deadLetterOf(
     target.client,
     delivery,
@@ -53,8 +70,9 @@ export function deadLetterOf(
   receivedAt: number,
   now: number,
 ): unknown {
-  const { topic, payload, qos } = delivery.message;
-  const properties = messageProperties(delivery.message, receivedAt);
+  const { message } = delivery;
+  const { topic, payload, qos } = message;
+  const properties = messageProperties(message, receivedAt);
   const about: Record<string, string> = {
     'dead-letter-topic': topic,
     'dead-letter-qos': String(qos),
@@ -63,19 +81,24 @@ export function deadLetterOf(
     'dead-letter-run': String(failure?.run ?? 0),
     'dead-letter-received-at': new Date(receivedAt).toISOString(),
     'dead-letter-at': new Date(now).toISOString(),
-    ...(failure !== undefined && { 'dead-letter-error': errorText(failure.error) }),
+    ...(failure !== undefined && { 'dead-letter-error': thrownText(failure.error) }),
   };
   if (DEAD_LETTER_RECORD in target) {
-    return (target as CarriesDeadLetters)[DEAD_LETTER_RECORD](payload, topic, {
-      ...properties,
-      ...about,
-    });
+    const facts = { ...messageFacts(message, receivedAt), ...about };
+    // What a letter says of its own way here is said anew; with both, letters of letters would grow.
+    const own = userProperties(message).filter(([name]) => !isDeadLetter(message) || !Object.hasOwn(facts, name));
+    const letter = { payload, properties: { ...properties, ...about }, pairs: [...own, ...Object.entries(facts)] };
+    return (target as CarriesDeadLetters)[DEAD_LETTER_RECORD](letter, topic);
   }
   return { ...about, properties, payload: payload.toString('base64') };
 }
 
-function errorText(error: unknown): string {
-  return sendable((error instanceof Error ? error.message : asText(error)).slice(0, 1_000));
+function isDeadLetter({ properties }: MqttMessage): boolean {
+  return properties?.userProperties?.some(([name]) => name === 'dead-letter-topic') === true;
+}
+
+function thrownText(error: unknown): string {
+  return sendable((error instanceof Error ? errorText(error) : asText(error)).slice(0, 1_000));
 }
 
 /** What was thrown need not be an error, nor have a JSON form. */

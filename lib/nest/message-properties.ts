@@ -1,4 +1,4 @@
-import { type MqttMessage } from '../mqtt/index.js';
+import { type MqttMessage, type UserProperty } from '../mqtt/index.js';
 
 /**
  * An MQTT message's metadata as string properties of another system (Pulsar properties, a dead letter):
@@ -11,20 +11,31 @@ import { type MqttMessage } from '../mqtt/index.js';
  * | `mqtt.contentType`, `mqtt.payloadFormat`, `mqtt.responseTopic` | as sent |
  * | `mqtt.correlationData` | base64 |
  * | `mqtt.expiresAt` | milliseconds since the Unix epoch: when the Message Expiry Interval is over |
- * | `mqtt.userProperties` | JSON, the ordered pairs; only where names repeat or begin with `mqtt.` |
+ * | `mqtt.userProperties` | JSON, the ordered pairs; only where names repeat or begin with `mqtt.` (but not this name: letters of letters would grow) |
  *
  * @param receivedAt milliseconds since the Unix epoch
  */
 export function messageProperties(message: MqttMessage, receivedAt: number): Record<string, string> {
   const result: Record<string, string> = {};
-  const properties = message.properties ?? {};
-  const pairs = properties.userProperties ?? [];
+  const pairs = userProperties(message);
   let lossy = false;
   for (const [name, value] of pairs) {
     lossy ||= Object.hasOwn(result, name) || name.startsWith('mqtt.');
     define(result, name, value);
   }
   if (lossy) result['mqtt.userProperties'] = JSON.stringify(pairs);
+  return Object.assign(result, messageFacts(message, receivedAt));
+}
+
+/** The user properties of a message, without those that only repeat them in another form. */
+export function userProperties({ properties }: MqttMessage): readonly UserProperty[] {
+  return (properties?.userProperties ?? []).filter(([name]) => name !== 'mqtt.userProperties');
+}
+
+/** The same without what its user properties say. */
+export function messageFacts(message: MqttMessage, receivedAt: number): Record<string, string> {
+  const result: Record<string, string> = {};
+  const properties = message.properties ?? {};
   result['mqtt.topic'] = message.topic;
   result['mqtt.qos'] = String(message.qos);
   if (message.retain) result['mqtt.retain'] = 'true';

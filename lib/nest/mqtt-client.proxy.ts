@@ -13,7 +13,7 @@ import {
   type UserProperty,
 } from '../mqtt/index.js';
 import { type Clock, systemClock } from '../net/clock.js';
-import { type CarriesDeadLetters, DEAD_LETTER_RECORD } from './dead-letter.js';
+import { type CarriesDeadLetters, type DeadLetter, DEAD_LETTER_RECORD } from './dead-letter.js';
 import { proxyCreated } from './delivery-scope.js';
 import { Emission, takenBack } from './emission.js';
 import { EmitReports, type EmitStats } from './emit-reports.js';
@@ -184,8 +184,8 @@ export class MqttClientProxy extends ClientProxy implements HealthSource, Carrie
   }
 
   /** @internal for dead letters: bytes and user properties in one record */
-  [DEAD_LETTER_RECORD](payload: Buffer, _topic: string, all: Readonly<Record<string, string>>): MqttPublishRecord {
-    const properties = { userProperties: Object.entries(all) };
+  [DEAD_LETTER_RECORD]({ payload, pairs }: DeadLetter): MqttPublishRecord {
+    const properties = { userProperties: [...pairs] };
     return new MqttPublishRecord(payload, { properties, envelope: 'none', holdsAcknowledgement: false });
   }
 

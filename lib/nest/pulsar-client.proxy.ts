@@ -13,7 +13,7 @@ import {
   type PulsarProducer,
   type Schema,
 } from '../pulsar/index.js';
-import { type CarriesDeadLetters, DEAD_LETTER_RECORD } from './dead-letter.js';
+import { type CarriesDeadLetters, type DeadLetter, DEAD_LETTER_RECORD } from './dead-letter.js';
 import { proxyCreated } from './delivery-scope.js';
 import { Emission } from './emission.js';
 import { EmitReports, type EmitStats } from './emit-reports.js';
@@ -176,7 +176,7 @@ export class PulsarClientProxy extends ClientProxy implements HealthSource, Carr
   }
 
   /** @internal for dead letters: bytes, key and properties in one record */
-  [DEAD_LETTER_RECORD](payload: Buffer, topic: string, properties: Readonly<Record<string, string>>): PulsarRecord {
+  [DEAD_LETTER_RECORD]({ payload, properties }: DeadLetter, topic: string): PulsarRecord {
     return new PulsarRecord(payload, { key: topic, properties, holdsAcknowledgement: false });
   }
 

@@ -1,7 +1,8 @@
 import { type Logger } from '@nestjs/common';
-import { assertGranted, type MqttClient } from '../mqtt/index.js';
+import { assertGranted, type MqttClient, topicMatches, withoutShare } from '../mqtt/index.js';
 import { type WantedSubscription } from './handler-registry.js';
-import { type ResolvedMqttServerOptions } from './mqtt-server-options.js';
+import { MqttClientProxy } from './mqtt-client.proxy.js';
+import { type DeadLetterOptions, type ResolvedMqttServerOptions } from './mqtt-server-options.js';
 import { describeSession } from './session-report.js';
 
 /** What the session says by itself goes to the log; a lost session is never silent. */
@@ -28,6 +29,7 @@ export async function startSession(
   options: ResolvedMqttServerOptions,
   logger: Logger,
 ): Promise<void> {
+  warnOfCircle(wanted, options.deadLetter, logger);
   try {
     logger.log(describeSession(await client.connect(), client.window.size));
     if (options.unsubscribe.length > 0) await client.unsubscribe(options.unsubscribe);
@@ -40,4 +42,20 @@ export async function startSession(
     client.destroy();
     throw error;
   }
+}
+
+/** Only a guess, since the target may be another broker: so it is said and not refused. */
+function warnOfCircle(
+  wanted: readonly WantedSubscription[],
+  target: DeadLetterOptions | undefined,
+  logger: Logger,
+): void {
+  if (target === undefined || !(target.client instanceof MqttClientProxy) || typeof target.pattern !== 'string') return;
+  const { pattern } = target;
+  const filter = wanted.map((one) => withoutShare(one.filter)).find((one) => topicMatches(one, pattern));
+  if (filter === undefined) return;
+  logger.warn(
+    `Dead letters go to '${pattern}', which the handler of '${filter}' receives as well where they go to the same broker: ` +
+      `one that fails there again is kept and stalls`,
+  );
 }
