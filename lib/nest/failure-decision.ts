@@ -55,7 +55,13 @@ export class FailureDecision {
     const ambiguous = isTransportError(failure.error) && failure.error.ambiguous;
     const lost = failure.qos === 0 && step.action === 'deadLetter';
     if (ambiguous && run.directive === undefined && step.action !== 'halt' && !lost) step = { action: 'redeliver' };
-    if (step.action === 'deadLetter' && this.host.deadLetter === undefined) step = { action: 'redeliver' };
+    if (step.action === 'deadLetter' && this.host.deadLetter === undefined) {
+      this.host.logger.error(
+        `No deadLetter target is configured for what ${failure.handler} dead-letters, a message on '${failure.topic}': ` +
+          `treated as 'redeliver'`,
+      );
+      step = { action: 'redeliver' };
+    }
     if (failure.qos !== 0) return step;
     // The error reply settles a request, whatever its QoS.
     const answered = step.action === 'redeliver' && run.reply !== undefined && !run.unanswered;

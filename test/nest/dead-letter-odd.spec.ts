@@ -92,6 +92,15 @@ it('QoS 0 and no target: discarded, because it cannot come again', async () => {
   await close();
 });
 
+it('no target: the message is held, and the log says what is missing', async () => {
+  const { broker, strategy, logged, close } = await startApp([Asks]);
+  broker.publish('asks', 'x', { qos: 1 });
+  await until(() => strategy.stats.held === 1);
+  expect(broker.log.received('puback')).toEqual([]);
+  expect(logged.filter((line) => line.includes('No deadLetter target is configured'))).toHaveLength(1);
+  await close();
+});
+
 it('close() waits for the letter of a message without a handler, and acknowledges it', async () => {
   const target = new Target();
   const receipt = gate();
