@@ -10,16 +10,22 @@ export type EndAction = ResolvedDecision['action'] | 'answered';
  * never done again, however often the rest has to be tried: one error reply, one dead letter.
  */
 export class RunEnd {
+  /** There is a requester, and it is told of the error. */
+  private readonly answers: boolean;
   private replied = false;
   private letterTaken = false;
 
   constructor(
     readonly run: HandlerRun,
     readonly decision: ResolvedDecision,
-  ) {}
+  ) {
+    // A halted one runs again. So does one whose value could not be delivered: nothing is wrong with its handler.
+    const runsAgain = decision.action === 'halt' || (decision.action === 'redeliver' && run.unanswered);
+    this.answers = run.reply !== undefined && !runsAgain;
+  }
 
   get action(): EndAction {
-    return this.replied && this.decision.action === 'redeliver' ? 'answered' : this.decision.action;
+    return this.answers && this.decision.action === 'redeliver' ? 'answered' : this.decision.action;
   }
 
   /** Something is done, so that its handler cannot run again. */
@@ -41,12 +47,8 @@ export class RunEnd {
 
   /** Tells the requester, if there is one to tell and it was not told. `undefined`: nothing is owed. */
   async reply(): Promise<ReplyOutcome | undefined> {
-    const { run, decision } = this;
-    const { reply } = run;
-    // A halted one runs again. So does one whose value could not be delivered: nothing is wrong with its handler.
-    if (reply === undefined || this.replied || decision.action === 'halt') return undefined;
-    if (run.unanswered && decision.action === 'redeliver') return undefined;
-    const outcome = await reply.error(errorFor(run));
+    if (!this.answers || this.replied) return undefined;
+    const outcome = await this.run.reply!.error(errorFor(this.run));
     this.replied = typeof outcome === 'string';
     return outcome;
   }
