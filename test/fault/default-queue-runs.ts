@@ -11,8 +11,8 @@ import { endToEndApp } from './end-to-end-app.js';
 
 /** `max_queued_messages` of mosquitto where nobody sets it: over it the newest are dropped without a sign. */
 const QUEUE = 1_000;
-/** What README recommends: with a quarter more until it is noticed, less than the queue divided by the rate. */
-const STALLED_AFTER_MS = 1_000;
+/** As README recommends: with the quarter more until it is noticed, well under the queue divided by the rate. */
+const stalledAfter = (rate: number): number => (0.5 * QUEUE * 1000) / rate;
 const FIRST_ID = { failing: 100_000, silent: 200_000 };
 
 /** Every handler fails: the status must say `stalled` before the broker begins to drop. */
@@ -45,7 +45,7 @@ export async function failingHandlersRun(brokers: WiredBrokers): Promise<string[
  */
 export async function silentPulsarRun(brokers: WiredBrokers, rate: number): Promise<string[]> {
   const { evidence, pulsar } = brokers;
-  return onDefaultQueue(brokers, 'silent-pulsar', { failRate: 0, stalledAfterMs: STALLED_AFTER_MS }, async (run) => {
+  return onDefaultQueue(brokers, 'silent-pulsar', { failRate: 0, stalledAfterMs: stalledAfter(rate) }, async (run) => {
     const { app, devices } = run;
     const acknowledged = (): boolean => [...devices.accepted].every((id) => evidence.acknowledged.has(id));
     let next = FIRST_ID.silent;
@@ -68,7 +68,7 @@ export async function silentPulsarRun(brokers: WiredBrokers, rate: number): Prom
     const full = run.waiting;
     pulsar.resume();
     const told = `${app.status} after ${silentMs} ms of silence, ${atStall ?? full} messages waiting at the broker`;
-    console.log(`default queue, silent Pulsar, stalledAfter ${STALLED_AFTER_MS}: ${told}`);
+    console.log(`default queue, silent Pulsar, stalledAfter ${stalledAfter(rate)}: ${told}`);
 
     const failed: string[] = [];
     const note = (error: Error): void => void failed.push(`silent Pulsar: ${error.message}`);

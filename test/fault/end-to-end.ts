@@ -28,9 +28,9 @@ export async function endToEndFault(options: EndToEndOptions): Promise<number> {
     const record = await everyFaultRun(brokers, options);
     const violations = violationsOf(record);
     if (sabotage === undefined) {
-      violations.push(...(await failingHandlersRun(brokers)));
-      violations.push(...(await silentPulsarRun(brokers, options.rate)));
-      violations.push(...(await receiveMaximumRun(brokers, options)));
+      violations.push(...(await orItsError(failingHandlersRun(brokers))));
+      violations.push(...(await orItsError(silentPulsarRun(brokers, options.rate))));
+      violations.push(...(await orItsError(receiveMaximumRun(brokers, options))));
     }
     for (const violation of violations) console.log(`VIOLATION ${violation}`);
     const seen = sabotage === undefined || violations.some((violation) => SEEN_AS[sabotage].test(violation));
@@ -42,3 +42,5 @@ export async function endToEndFault(options: EndToEndOptions): Promise<number> {
     await brokers.stop();
   }
 }
+
+const orItsError = (run: Promise<string[]>): Promise<string[]> => run.catch((error: Error) => [error.message]);

@@ -18,9 +18,9 @@ const DEAD_LETTERS = `${TOPIC}-dead-letters`;
 const POISON = 77;
 /**
  * Messages that a process may hold beyond those that waited for it until it was subscribed: up to then it has to read on,
- * after that it stops at 1,000 that wait for a running place, and has read one chunk of the socket more.
+ * after that it stops over the Receive Maximum, and has read one or two chunks of the socket more (64 KiB, 900 messages).
  */
-const READ_AHEAD = 2_500;
+const READ_AHEAD = 2_000;
 
 /**
  * Everything at once: the MQTT link cut every few seconds, the Pulsar topic unloaded, Pulsar down for a quarter of the

@@ -101,7 +101,7 @@ it.each<[string, Partial<RunRecord>]>([
   // Faults.
   ['5 of at least 6 cuts met an open link', faults({ cuts: 5 })],
   ['the topic was unloaded 5 of at least 6 times', faults({ unloads: 5 })],
-  ['the broker closed the producer 0 of at least 6 times', { pulsar: { ...good.pulsar, closedProducers: 0 } }],
+  ['the broker closed the producer 2 of at least 3 times', { pulsar: { ...good.pulsar, closedProducers: 2 } }],
   ['Pulsar was down for 14999 of at least 15000 ms', faults({ pulsarDownMs: 14_999 })],
   ['3 receipts while Pulsar was down', faults({ receiptsWhileDown: 3 })],
   ['1 of 2 kills', faults({ runningAtKill: [4] })],

@@ -91,6 +91,8 @@ function missingFaults(run: RunRecord): (string | false)[] {
   // While Pulsar is down the app stops reading, and does not notice that its link is cut: there is no second cut then.
   const cuts = Math.max(1, Math.floor(run.seconds / 10));
   const unloads = cuts;
+  // An unload meets a producer only if it has come back from the one before.
+  const closed = Math.max(1, Math.floor(run.seconds / 20));
   const downMs = run.seconds * 250;
   const started = handlers.reduce((sum, one) => sum + one.started, 0);
   const failed = handlers.reduce((sum, one) => sum + one.failed, 0);
@@ -98,8 +100,8 @@ function missingFaults(run: RunRecord): (string | false)[] {
   return [
     faults.cuts < cuts && `${faults.cuts} of at least ${cuts} cuts met an open link`,
     faults.unloads < unloads && `the topic was unloaded ${faults.unloads} of at least ${unloads} times`,
-    pulsar.closedProducers < unloads &&
-      `the broker closed the producer ${pulsar.closedProducers} of at least ${unloads} times`,
+    pulsar.closedProducers < closed &&
+      `the broker closed the producer ${pulsar.closedProducers} of at least ${closed} times`,
     faults.pulsarDownMs < downMs && `Pulsar was down for ${faults.pulsarDownMs} of at least ${downMs} ms`,
     faults.receiptsWhileDown > 0 && `${faults.receiptsWhileDown} receipts while Pulsar was down`,
     faults.runningAtKill.length !== 2 && `${faults.runningAtKill.length} of 2 kills`,
