@@ -76,25 +76,37 @@ export class Shutdown {
     host.clock.clearTimer(timer);
     // A drain() that was under way.
     this.giveUpWaiting();
-    this.reportUnfinished();
+    const reported = this.reportUnfinished();
     // Also streams that go on after their request was acknowledged.
     host.abortRunning(new TransportError('ERR_ABORTED', `The app closes and shutdownTimeout (${timeout} ms) is over`));
     host.stopTimers();
+    const { abandoned } = host.client.stats;
     await host.client.close();
+    this.reportLost(host.client.stats.abandoned - abandoned - reported);
   }
 
-  /** What is not acknowledged at the end of the process is never silent. */
-  private reportUnfinished(): void {
+  /** What is not acknowledged at the end of the process is never silent. @returns how many that are */
+  private reportUnfinished(): number {
     const { client, logger, openRounds } = this.host;
     const { waiting, running, retrying, failed, succeeded } = client.stats.deliveries;
     const counts = { running: Math.max(running, openRounds - retrying), waiting, retrying, failed };
     const open = Object.entries(counts).filter(([, count]) => count > 0);
     const left = open.reduce((sum, [, count]) => sum + count, 0);
-    if (left === 0) return;
+    if (left === 0) return 0;
     const behind = succeeded > 0 ? `, ${succeeded} finished ones behind them` : '';
     logger.warn(
       `Closing with ${left} unfinished deliveries (${open.map(([state, count]) => `${count} ${state}`).join(', ')}${behind}): ` +
         `they are not acknowledged, the broker sends them again`,
+    );
+    return left + succeeded;
+  }
+
+  /** Those whose acknowledgement had to wait for a connection that did not come, or died. */
+  private reportLost(count: number): void {
+    if (count <= 0) return;
+    this.host.logger.warn(
+      `Closed with ${count} finished deliveries that could not be acknowledged for want of a connection: ` +
+        `the broker sends them again`,
     );
   }
 }
