@@ -161,7 +161,12 @@ export { type PayloadSerializer, RawOrJsonSerializer, type SerializedPayload } f
 export { JsonOrTextDeserializer, type ReplyDeserializer } from './nest/reply-deserializer.js';
 export { REPLY_PROPERTY, type ReplyKind } from './nest/reply-protocol.js';
 
-export { MqttEarlyShutdown, MqttPulsarModule, type MqttPulsarModuleOptions } from './nest/transports.module.js';
+export {
+  MqttEarlyShutdown,
+  MqttPulsarModule,
+  type MqttPulsarModuleOptions,
+  type MqttPulsarProxies,
+} from './nest/transports.module.js';
 export {
   type ComponentHealth,
   type HealthReport,

@@ -8,14 +8,24 @@ import {
 } from '@nestjs/common';
 import { OptionsError } from '../errors.js';
 import { MqttClientProxy } from './mqtt-client.proxy.js';
+import { type MqttServerOptions } from './mqtt-server-options.js';
 import { MqttServerStrategy } from './mqtt-server.strategy.js';
 import { type MqttClientProxyOptions, type PulsarClientProxyOptions } from './proxy-options.js';
 import { PulsarClientProxy } from './pulsar-client.proxy.js';
 
+/** The proxies of a {@link MqttPulsarModule}. */
+export interface MqttPulsarProxies {
+  readonly pulsar: PulsarClientProxy;
+  readonly mqttClient: MqttClientProxy;
+}
+
 /** What {@link MqttPulsarModule} makes; what is left out cannot be used. */
 export interface MqttPulsarModuleOptions {
-  /** For {@link MqttServerStrategy}: `app.connectMicroservice({ strategy: app.get(MqttServerStrategy) })`. */
-  readonly mqtt?: ConstructorParameters<typeof MqttServerStrategy>[0];
+  /**
+   * For {@link MqttServerStrategy}: `app.connectMicroservice({ strategy: app.get(MqttServerStrategy) })`. A function gets the
+   * proxies of this module, for `deadLetter.client`.
+   */
+  readonly mqtt?: MqttServerOptions | ((proxies: MqttPulsarProxies) => MqttServerOptions);
   /** For {@link PulsarClientProxy}. */
   readonly pulsar?: PulsarClientProxyOptions;
   /** For {@link MqttClientProxy}, on a connection of its own. */
@@ -42,7 +52,14 @@ function provide<T>(
 }
 
 const providers = [
-  provide(MqttServerStrategy, 'mqtt', ({ mqtt }) => (mqtt === undefined ? undefined : new MqttServerStrategy(mqtt))),
+  {
+    provide: MqttServerStrategy,
+    inject: [MODULE_OPTIONS_TOKEN, PulsarClientProxy, MqttClientProxy],
+    useFactory: ({ mqtt }: MqttPulsarModuleOptions, pulsar: PulsarClientProxy, mqttClient: MqttClientProxy) =>
+      mqtt === undefined
+        ? absent<MqttServerStrategy>('MqttServerStrategy', 'mqtt')
+        : new MqttServerStrategy(typeof mqtt === 'function' ? mqtt({ pulsar, mqttClient }) : mqtt),
+  },
   provide(PulsarClientProxy, 'pulsar', ({ pulsar }) =>
     pulsar === undefined ? undefined : new PulsarClientProxy(pulsar),
   ),

@@ -6,6 +6,7 @@ import { createServer } from 'node:http';
 import { type AddressInfo } from 'node:net';
 import {
   type DeadLetterOptions,
+  type MqttClient,
   MqttEvent,
   MqttMessageContext,
   type MqttServerOptions,
@@ -238,6 +239,12 @@ it('hybrid and operations: live, ready, drain, resume', async () => {
   expect(await ask('ready')).toMatchObject({ status: 200, body: expect.stringContaining('"status":"up"') });
   expect(await ask('drain')).toEqual({ status: 200, body: 'drained' });
   expect(await ask('resume')).toEqual({ status: 200, body: 'connected' });
+  // What no handler wants goes to the dead letters, through the proxy of the module.
+  const client = app.get(MqttServerStrategy).unwrap<MqttClient>();
+  await client.subscribe([{ filter: 'nobody', qos: 1 }]);
+  publish('nobody', 'x');
+  await mqtt.log.waitForReceived('puback');
+  expect(pulsar.topic('dead-letters').messages).toHaveLength(1);
   mqtt.refuseConnect(0x88, 100);
   mqtt.cut();
   await until(() => app.get(MqttServerStrategy).state === 'reconnecting');

@@ -12,7 +12,16 @@ import { OperationsController } from './operations.js';
 
 export async function start(mqttUrl: string, pulsarUrl: string, port: number): Promise<INestApplication> {
   @Module({
-    imports: [MqttPulsarModule.forRoot({ mqtt: { url: mqttUrl, clientId: 'ingest-1' }, pulsar: { url: pulsarUrl } })],
+    imports: [
+      MqttPulsarModule.forRoot({
+        pulsar: { url: pulsarUrl },
+        mqtt: ({ pulsar }) => ({
+          url: mqttUrl,
+          clientId: 'ingest-1',
+          deadLetter: { client: pulsar, pattern: 'dead-letters' },
+        }),
+      }),
+    ],
     controllers: [OperationsController],
     providers: [
       MqttEarlyShutdown,
