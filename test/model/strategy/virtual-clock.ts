@@ -12,6 +12,11 @@ export class VirtualClock implements Clock {
 
   constructor(readonly random: () => number) {}
 
+  /** In how many ms each timer is due. */
+  get pending(): number[] {
+    return [...this.timers].map(({ at }) => at - this.time);
+  }
+
   now(): number {
     return this.time;
   }
