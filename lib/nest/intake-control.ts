@@ -21,6 +21,10 @@ export interface IntakeHost {
  */
 export type IntakeStop = 'paused' | 'halted' | 'sink' | 'full';
 
+/** Payload bytes of QoS 0 messages at which reading stops, and over which the oldest are dropped. */
+const HIGH_BYTES = 32 * 1024 * 1024;
+const HARD_BYTES = 2 * HIGH_BYTES;
+
 /**
  * Whether more is read. While the client has to go on reading (an answer to one of our own packets may stand behind the
  * messages), QoS 0 messages can still come without a bound: over the hard one the oldest waiting are dropped and counted.
@@ -32,6 +36,7 @@ export class IntakeControl {
   private readonly hard: number;
   /** QoS 0 deliveries that are not settled: nothing at the broker bounds them. */
   private qos0 = 0;
+  private qos0Bytes = 0;
   private ended = false;
 
   constructor(private readonly host: IntakeHost) {
@@ -72,22 +77,33 @@ export class IntakeControl {
 
   /** After each new delivery. */
   entered(delivery: MqttDelivery): void {
-    if (delivery.message.qos === 0) this.qos0 += 1;
-    const { waiting } = this;
-    if (waiting < this.high) return;
-    const { client, gate, stats } = this.host;
+    this.count(delivery, 1);
+    if (this.waiting < this.high && this.qos0Bytes < HIGH_BYTES) return;
     this.set('full', true);
-    if (waiting < this.hard) return;
-    const dropped = gate.dropOldest(({ delivery }) => delivery.message.qos === 0);
-    if (dropped === undefined) return;
-    client.acknowledge(dropped.delivery);
-    stats.dropped += 1;
-    this.qos0 -= 1;
+    while (this.waiting >= this.hard || this.qos0Bytes >= HARD_BYTES) if (!this.dropOldest()) return;
   }
 
   /** After each delivery that is settled. */
   left(delivery: MqttDelivery): void {
-    if (delivery.message.qos === 0) this.qos0 -= 1;
-    if (this.stops.size > 0 && this.waiting * 2 < this.high) this.set('full', false);
+    this.count(delivery, -1);
+    if (this.stops.size === 0) return;
+    if (this.waiting * 2 < this.high && this.qos0Bytes * 2 < HIGH_BYTES) this.set('full', false);
+  }
+
+  /** False if no QoS 0 message waits for a running place. */
+  private dropOldest(): boolean {
+    const { client, gate, stats } = this.host;
+    const dropped = gate.dropOldest(({ delivery }) => delivery.message.qos === 0);
+    if (dropped === undefined) return false;
+    client.acknowledge(dropped.delivery);
+    stats.dropped += 1;
+    this.count(dropped.delivery, -1);
+    return true;
+  }
+
+  private count({ message }: MqttDelivery, by: 1 | -1): void {
+    if (message.qos !== 0) return;
+    this.qos0 += by;
+    this.qos0Bytes += by * message.payload.length;
   }
 }

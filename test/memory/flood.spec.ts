@@ -110,6 +110,25 @@ it('a QoS 0 flood of 200 MB while Pulsar is silent and answers to our own packet
   expect(mqtt.counts.connects).toBe(1);
 }, 120_000);
 
+it('the same with large messages: bytes are bounded as well as messages', async () => {
+  await start({ protocolVersion: 5, qos: 0 });
+  const total = 1_600;
+  mqtt.withholding = true;
+  ask({ kind: 'ownPackets' });
+  await until(() => mqtt.withheld.length === 1, 'our own packet', WAIT_MS);
+  await mqtt.flood(total, { qos: 0, bytes: 256 * 1024 });
+  mqtt.answerOne();
+  await until(() => answered('qos1'), 'the answer', WAIT_MS);
+  const flooded = await figures();
+  expect(flooded.received).toBe(total);
+  // 64 MiB are kept, beside what runs.
+  expect(flooded.dropped).toBeGreaterThan(total / 2);
+  expect(growth(flooded)).toBeLessThan(120 * MIB);
+  pulsar.releaseReceipts();
+  const { succeeded } = await untilFigures('what was kept', (now) => now.succeeded + now.dropped === total);
+  expect(stored().size).toBe(succeeded);
+}, 120_000);
+
 it('a QoS 0 flood while Pulsar is silent and nothing of ours is awaited: reading stops, pings go on, nothing is dropped', async () => {
   await start({ protocolVersion: 5, qos: 0 });
   const total = 20_000;
