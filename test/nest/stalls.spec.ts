@@ -1,5 +1,5 @@
 import { Controller } from '@nestjs/common';
-import { Ctx, Payload } from '@nestjs/microservices';
+import { Ctx, Payload, RpcException } from '@nestjs/microservices';
 import { MqttEvent } from '../../lib/nest/decorators.js';
 import { MqttMessageContext } from '../../lib/nest/mqtt-message.context.js';
 import { type MqttServerOptions } from '../../lib/nest/mqtt-server-options.js';
@@ -7,6 +7,8 @@ import { type MqttClient } from '../../lib/mqtt/index.js';
 import { gate, type RunningApp, settled, startApp, until } from './support/app.js';
 
 let contexts: MqttMessageContext[] = [];
+let failing = true;
+let failedRuns = 0;
 let end = gate();
 
 @Controller()
@@ -16,7 +18,24 @@ class Handlers {
     contexts.push(context);
     await end.promise;
   }
+  @MqttEvent('failing/+')
+  failing(): void {
+    if (!failing) return;
+    failedRuns += 1;
+    // As Nest does for errors that are meant for the other side: it logs none of them.
+    throw new RpcException('not now');
+  }
+  /** Runs again from our copy: no reconnect changes the status in between. */
+  @MqttEvent('undecodable', { payload: () => decode() })
+  undecodable(): void {
+    // Once it can be decoded.
+  }
 }
+const decode = (): string => {
+  if (!failing) return 'text';
+  failedRuns += 1;
+  throw new Error('no');
+};
 
 let running: RunningApp;
 const start = async (strategy: Partial<MqttServerOptions>): Promise<void> => {
@@ -24,6 +43,8 @@ const start = async (strategy: Partial<MqttServerOptions>): Promise<void> => {
 };
 beforeEach(() => {
   contexts = [];
+  failing = true;
+  failedRuns = 0;
   end = gate();
 });
 afterEach(async () => {
@@ -52,6 +73,41 @@ it('a message older than stalledAfter: status, health and one log line with topi
   await until(() => running.strategy.state === 'connected');
   expect(running.strategy.health().status).toBe('up');
   expect(statuses).toEqual(['connected', 'stalled', 'connected']);
+});
+
+it('2,000 failures at once are one line, which names topic, age and attempt; their end is seen', async () => {
+  await start({ receiveMaximum: 65_535, redeliverAfter: 200 });
+  for (let i = 0; i < 2_000; i += 1) running.broker.publish('failing/1', String(i), { qos: 1 });
+  await until(() => running.strategy.stats.held >= 2_000);
+  expect(running.strategy.state).toBe('stalled');
+  expect(running.strategy.health()).toMatchObject({ status: 'down', details: { held: 2_000 } });
+  // And they fail again.
+  await until(() => running.strategy.stats.held >= 4_000, 'all have failed again', 20_000);
+  const held = running.logged.filter((line) => line.startsWith('Held'));
+  expect(held).toHaveLength(1);
+  expect(held[0]).toMatch(/^Held: a message on 'failing\/1' is not acknowledged, age \d+ ms, attempt 1; /);
+  failing = false;
+  await running.broker.log.waitForReceived('puback', 2_000, {}, 20_000);
+  await until(() => running.strategy.state === 'connected');
+  expect(running.strategy.health()).toMatchObject({ status: 'up', details: { held: 0 } });
+  expect(running.strategy.stats.reconnects).toBeLessThanOrEqual(4);
+  expect(running.broker.violations).toEqual([]);
+});
+
+it('while a message fails again and again the status stays stalled, and is connected once it is settled', async () => {
+  await start({ redeliverAfter: 5, stalledAfter: 20 });
+  const statuses: string[] = [];
+  running.strategy.status.subscribe((status) => statuses.push(status));
+  running.broker.publish('undecodable', 'x', { qos: 1 });
+  await until(() => failedRuns >= 5);
+  // Older than stalledAfter as well: that is no second stall, and no second line.
+  await until(() => (running.strategy.health().details['oldestAgeMs'] as number) >= 60);
+  await settled(40);
+  expect(statuses).toEqual(['connected', 'stalled']);
+  failing = false;
+  await until(() => running.strategy.state === 'connected');
+  expect(statuses).toEqual(['connected', 'stalled', 'connected']);
+  expect(running.logged.filter((line) => line.startsWith('Held') || line.startsWith('Stalled'))).toHaveLength(1);
 });
 
 it('stalledAfter: 0 never says so', async () => {
