@@ -101,7 +101,7 @@ export class FloodingBroker {
     switch (packet.cmd) {
       case 'connect':
         this.counts.connects += 1;
-        this.protocolVersion = (packet).protocolVersion ?? 4;
+        this.protocolVersion = packet.protocolVersion ?? 4;
         return this.send({ cmd: 'connack', sessionPresent: false, returnCode: 0, reasonCode: 0 });
       case 'pingreq':
         this.counts.pings += 1;
