@@ -51,6 +51,7 @@ export class ClientMonitor {
       pendingPublishes: this.session.pendingPublishes,
       pendingPublishBytes: this.session.pendingPublishBytes,
       deliveries: { waiting, running, retrying, succeeded, failed },
+      orphaned: this.session.orphaned,
       pausedMs: this.session.pausedMs(this.clock.now()),
     };
   }

@@ -86,6 +86,8 @@ export interface MqttStats {
   readonly pendingPublishBytes: number;
   /** Deliveries of QoS 1 and 2 by state. */
   readonly deliveries: Readonly<Record<'waiting' | 'running' | 'retrying' | 'succeeded' | 'failed', number>>;
+  /** Of these, those that the server has forgotten with its session: the only copies, which end with this process. */
+  readonly orphaned: number;
   /** Milliseconds that reading was paused by backpressure, in all. */
   readonly pausedMs: number;
 }

@@ -44,7 +44,8 @@ export interface MqttServerOwnOptions {
   /**
    * `none` (default): handlers start in received order. `topic`: one at a time per topic, in received order. A function:
    * one at a time per key; `undefined` as key has no tie. Keys are compared as a `Map` does; a function that throws or
-   * gives a promise leaves the message without a tie, which is logged once.
+   * gives a promise leaves the message without a tie, which is logged once. Its context goes by the filter of the first
+   * handler that matches (`getPattern()`, `getParams()`).
    */
   order?: 'none' | 'topic' | ((context: MqttMessageContext) => unknown);
   /** Milliseconds a run may take; the clock stops while an emit of it is pending. 0: none. Default 60,000. */

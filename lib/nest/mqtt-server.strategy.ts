@@ -24,7 +24,6 @@ import {
   withServerNames,
 } from './mqtt-server-options.js';
 import { type HoldReason } from './hold-reason.js';
-import { HoldReport } from './hold-report.js';
 import { Redelivery } from './redelivery.js';
 import { IntakeControl } from './intake-control.js';
 import { OrderKeys } from './order-key.js';
@@ -76,7 +75,6 @@ export class MqttServerStrategy
   private readonly options: ResolvedMqttServerOptions;
   private readonly registry = new HandlerRegistry();
   private readonly redelivery: Redelivery;
-  private readonly holdReport: HoldReport;
   private readonly settlement: FailureSettlement;
   private readonly shutdown: Shutdown;
   private readonly unmatched: UnmatchedMessages;
@@ -103,6 +101,7 @@ export class MqttServerStrategy
       {
         clock: this.clock,
         deadlines: this.deadlines,
+        logger: this.logger,
         reconnect: (held) => this.reconnectFor(held),
         unclaimed: () => (this.client.status.state === 'connected' ? this.client.unclaimed() : []),
         rerun: (task) => this.again(task),
@@ -110,7 +109,6 @@ export class MqttServerStrategy
       },
       server.redeliverAfter,
     );
-    this.holdReport = new HoldReport(this.clock, this.logger);
     this.unmatched = new UnmatchedMessages(this, server.unmatched, server.deadLetter, server.redeliverAfter);
     this.intake = new IntakeControl(this);
     this.keys = new OrderKeys(server.order, this.logger, this.wallTimeAt);
@@ -280,7 +278,6 @@ export class MqttServerStrategy
     else if (!this.keep(task)) return;
     if (this.shutdown.isClosing) return;
     this.redelivery.hold(task, reason, again);
-    this.holdReport.held(this.redelivery, reason);
   }
 
   halt(task: DeliveryTask, failure: Failure): void {
@@ -310,7 +307,7 @@ export class MqttServerStrategy
       reportDelivery(this.client.clientId, delivery, 'unmatched');
       this.unmatched.take(delivery);
     } else {
-      const task = new DeliveryTask(this, delivery, entries, this.keys.of(delivery));
+      const task = new DeliveryTask(this, delivery, entries, this.keys.of(delivery, entries[0].filter));
       this.gate.enter(task);
       this.intake.entered(delivery);
     }
@@ -365,7 +362,6 @@ export class MqttServerStrategy
   heldChanged(): void {
     // A sink that is down stops every message: taking in more only fills memory and the window.
     if (!this.shutdown.isClosing) this.intake.set('sink', this.redelivery.sinkDown);
-    if (this.redelivery.unsettled === 0) this.holdReport.over();
     this.publishStatus();
   }
 

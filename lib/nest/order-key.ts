@@ -15,13 +15,14 @@ export class OrderKeys {
     private readonly wallTimeAt: (monotonic: number) => number,
   ) {}
 
-  of(delivery: MqttDelivery): unknown {
+  /** @param filter of the first handler that matches: what `getPattern()` and `getParams()` of the context go by */
+  of(delivery: MqttDelivery, filter: string): unknown {
     const { order } = this;
     if (order === 'none') return undefined;
     const { topic } = delivery.message;
     if (order === 'topic') return topic;
     try {
-      const key = order(new MqttMessageContext(delivery, topic, undefined, this.wallTimeAt));
+      const key = order(new MqttMessageContext(delivery, filter, undefined, this.wallTimeAt));
       if (!isPromiseLike(key)) return key;
       // It may still reject: nobody else would hear it.
       key.then(undefined, () => undefined);

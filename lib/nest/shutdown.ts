@@ -94,9 +94,14 @@ export class Shutdown {
     const left = open.reduce((sum, [, count]) => sum + count, 0);
     if (left === 0) return 0;
     const behind = succeeded > 0 ? `, ${succeeded} finished ones behind them` : '';
+    const { orphaned } = client.stats;
+    const again =
+      orphaned === 0
+        ? 'the broker sends them again'
+        : `${orphaned} of them are LOST with this process, for the broker has lost the session that held them; it sends the others again`;
     logger.warn(
       `Closing with ${left} unfinished deliveries (${open.map(([state, count]) => `${count} ${state}`).join(', ')}${behind}): ` +
-        `they are not acknowledged, the broker sends them again`,
+        `they are not acknowledged, ${again}`,
     );
     return left + succeeded;
   }

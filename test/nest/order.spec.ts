@@ -53,6 +53,23 @@ const publish = (topic: string, payload: string, qos: 0 | 1 | 2 = 1): void =>
   running.broker.publish(topic, payload, { qos });
 const pubacks = (count: number): Promise<unknown> => running.broker.log.waitForReceived('puback', count, {}, 20_000);
 
+it('the function sees the filter of the handler: what a wildcard stands for can be the key', async () => {
+  const seen: unknown[] = [];
+  await start({
+    order: (context) => {
+      seen.push([context.getPattern(), context.getTopic()]);
+      return context.getParams()[0];
+    },
+  });
+  for (const device of ['a', 'a', 'b']) publish(`detached/${device}`, String(seen.length));
+  await until(() => handles.size === 2);
+  await settled();
+  expect(started.map((name) => name[0])).toEqual(['a', 'b']);
+  expect(seen).toEqual(['a', 'a', 'b'].map((device) => ['detached/+', `detached/${device}`]));
+  for (const handle of handles.values()) handle.acknowledge();
+  await until(() => started.length === 3);
+});
+
 describe('with a detached handle', () => {
   it('the key is kept until the handle is used, the running place is free at once', async () => {
     await start({ concurrency: 10 });

@@ -26,7 +26,7 @@ export class Inbound implements AcknowledgementSink {
    */
   private readonly received = new Map<number, MqttMessage | undefined>();
   /** Orphaned and superseded ones that are not finished. */
-  private readonly loose = new Set<Delivery>();
+  readonly loose = new Set<Delivery>();
   /** Came while the intake was stopped. */
   private undelivered: Delivery[] = [];
   private stopped = false;

@@ -265,6 +265,13 @@ export class MqttSession {
     return this.inbound.states.counts;
   }
 
+  /** Of these, those that the server knows nothing of any more: what is here is the only copy. */
+  get orphaned(): number {
+    let count = 0;
+    for (const { orphaned } of this.inbound.loose) if (orphaned) count += 1;
+    return count;
+  }
+
   get windowUsed(): number {
     return this.inbound.windowUsed;
   }

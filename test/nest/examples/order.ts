@@ -4,7 +4,7 @@ export const createStrategy = (url: string): MqttServerStrategy =>
   new MqttServerStrategy({
     url,
     clientId: 'ingest-1',
-    // `devices/7/on` and `devices/7/off` one after the other, other devices beside them. No handler is known yet, so
-    // `getParams()` has nothing here.
-    order: (context) => context.getTopic().split('/')[1],
+    // For handlers of `devices/+/…`: `devices/7/on` and `devices/7/off` one after the other, other devices beside them.
+    // Where several handlers match, the context goes by the filter of the first.
+    order: (context) => context.getParams()[0],
   });
