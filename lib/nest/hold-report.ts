@@ -1,7 +1,7 @@
 import { type Logger } from '@nestjs/common';
 import { type Clock } from '../net/clock.js';
+import { type DeliveryTask } from './delivery-task.js';
 import { type HoldReason } from './hold-reason.js';
-import { type Redelivery } from './redelivery.js';
 
 /**
  * Says that failed messages are held: once when it begins, however many follow, then at most once a minute while more do, and
@@ -19,7 +19,7 @@ export class HoldReport {
   ) {}
 
   /** After each hold. */
-  held(redelivery: Pick<Redelivery, 'oldest' | 'size'>, reason: HoldReason): void {
+  held(redelivery: { readonly oldest: DeliveryTask | undefined; readonly size: number }, reason: HoldReason): void {
     const now = this.clock.now();
     this.unsaid += 1;
     if (this.saidAt === -Infinity) this.beganAt = now;

@@ -1,5 +1,7 @@
+import { type Logger } from '@nestjs/common';
 import { type DeliveryTask } from './delivery-task.js';
 import { type HoldReason } from './hold-reason.js';
+import { HoldReport } from './hold-report.js';
 import { type HeldTask, ProbeLane } from './probe-lane.js';
 import { Rounds, type RoundsHost } from './rounds.js';
 
@@ -8,6 +10,7 @@ interface Held extends HeldTask {
 }
 
 export interface RedeliveryHost extends RoundsHost {
+  readonly logger: Pick<Logger, 'error' | 'log'>;
   /** One controlled reconnect: the broker sends what is not acknowledged again. False: not now. */
   reconnect(held: number): boolean;
   /** Failed ones of earlier connections that the broker has not sent again on this one. */
@@ -33,6 +36,7 @@ export class Redelivery {
   private readonly calls: ProbeLane;
   private readonly letters: ProbeLane;
   private readonly rounds: Rounds;
+  private readonly report: HoldReport;
 
   /** @param initial ms */
   constructor(
@@ -41,6 +45,7 @@ export class Redelivery {
     longest = Math.max(LONGEST, initial),
   ) {
     this.rounds = new Rounds(host, initial, longest, () => this.round());
+    this.report = new HoldReport(host.clock, host.logger);
     this.sink = new ProbeLane(host, initial);
     this.calls = new ProbeLane(host, initial);
     this.letters = new ProbeLane(host, initial);
@@ -91,6 +96,8 @@ export class Redelivery {
       this.held.set(task.delivery, { task, reason, again });
       if (reason !== 'halted') this.rounds.arm();
     }
+    // A halt has its own word.
+    if (reason !== 'halted') this.report.held(this, reason);
     this.host.heldChanged();
   }
 
@@ -145,6 +152,7 @@ export class Redelivery {
     this.tasks.delete(task.delivery);
     this.held.delete(task.delivery);
     for (const lane of [this.sink, this.calls, this.letters]) lane.forget(task);
+    if (this.tasks.size === 0) this.report.over();
   }
 
   private round(): void {

@@ -108,4 +108,4 @@ export class UnmatchedMessages {
 }
 
 const MAX_TOPICS = 1_000;
-const LONGEST = 300_000;
+const LONGEST = 30_000;

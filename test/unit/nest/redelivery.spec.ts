@@ -9,6 +9,7 @@ class World {
   readonly clock = new VirtualClock(() => 0.5);
   /** When there was a reconnect, and how many it was for: ms since the start. */
   readonly reconnects: { at: number; held: number }[] = [];
+  readonly lines: string[] = [];
   readonly runs: { name: string; at: number }[] = [];
   possible = true;
   unclaimed: object[] = [];
@@ -23,6 +24,10 @@ class World {
       {
         clock: this.clock,
         deadlines: new DeadlineQueue(this.clock),
+        logger: {
+          error: (line: unknown) => this.lines.push(String(line)),
+          log: (line: unknown) => this.lines.push(String(line)),
+        },
         reconnect: (held) => {
           if (this.possible) this.reconnects.push({ at: this.elapsed, held });
           return this.possible;
@@ -44,7 +49,12 @@ class World {
 
   task(name: string): DeliveryTask {
     const task = {
-      delivery: { orphaned: false, receivedAt: this.clock.now() },
+      delivery: {
+        orphaned: false,
+        receivedAt: this.clock.now(),
+        attempt: 1,
+        message: { topic: `t/${name}` },
+      },
       held: false,
     } as unknown as DeliveryTask;
     this.names.set(task, name);
@@ -241,6 +251,17 @@ it('while the sink is down nothing reconnects: what waits for that runs again he
   await world.pass(5_000);
   expect(world.reconnects).toEqual([]);
   expect(new Set(world.runs.map(({ name }) => name))).toEqual(new Set(['own fault', 'sink']));
+});
+
+it('the beginning and the end are said', async () => {
+  const world = new World();
+  const [first, second] = [world.hold('a', 'sink'), world.hold('b', 'halted')];
+  await world.pass(100);
+  world.redelivery.settled(first, 'discarded');
+  expect(world.lines).toHaveLength(1);
+  expect(world.lines[0]).toMatch(/^Held: a message on 't\/a' .* 1 held, .* the intake pauses/);
+  world.redelivery.dropped(second.delivery);
+  expect(world.lines.slice(1)).toEqual(['Nothing is held any more, after 100 ms']);
 });
 
 it('a halted one runs at resume() only', async () => {
