@@ -16,14 +16,6 @@ export class BatchCollector {
   private open: BatchRun | undefined = undefined;
   private readonly timer = new CallbackDeadline(() => this.flush());
   private hurried = false;
-  private readonly soon = (): void => {
-    const batch = this.open;
-    if (batch === undefined || batch.startsSoon) return;
-    batch.startsSoon = true;
-    this.host.clock.endOfTurn(() => {
-      if (this.open === batch) this.flush();
-    });
-  };
 
   constructor(
     private readonly host: TaskHost,
@@ -35,13 +27,16 @@ export class BatchCollector {
   /** The run goes on when the batch has ended. */
   add(run: HandlerRun, data: unknown): void {
     if (this.open === undefined) {
-      this.open = new BatchRun(this.host, this.entry);
+      const batch = new BatchRun(this.host, this.entry, () => {
+        if (this.open === batch) this.flush();
+      });
+      this.open = batch;
       this.host.deadlines.add(this.timer, this.host.clock.now(), this.delay);
     }
     this.open.join(run, data);
     if (this.hurried || this.open.runs.length >= this.size) this.flush();
-    else if (this.host.gate.isAwaited(run.task)) this.soon();
-    else run.task.onAwaited = this.soon;
+    else if (this.host.gate.isAwaited(run.task)) this.open.startSoon();
+    else run.task.awaitedBy(this.open);
   }
 
   /** Nothing more comes for now (`true`): what is there starts at once, however few. */
@@ -54,9 +49,7 @@ export class BatchCollector {
     this.host.deadlines.remove(this.timer);
     const batch = this.open;
     this.open = undefined;
-    if (batch === undefined) return;
-    for (const { task } of batch.runs) task.onAwaited = undefined;
-    if (!batch.ended) batch.start();
+    if (batch !== undefined && !batch.ended) batch.start();
   }
 }
 
@@ -64,11 +57,11 @@ export class BatchCollector {
 export class BatchRun implements OutcomeSink {
   outcome: Unsubscribable | undefined = undefined;
   ended = false;
-  startsSoon = false;
   /** In received order once it has started. */
   readonly runs: HandlerRun[] = [];
 
   private data: unknown[] = [];
+  private startsSoon = false;
   private startedAt: number | undefined = undefined;
   private readonly failures = new Map<number, unknown>();
   private scope: EmitScope | undefined = undefined;
@@ -78,7 +71,15 @@ export class BatchRun implements OutcomeSink {
   constructor(
     private readonly host: TaskHost,
     private readonly entry: HandlerEntry,
+    private readonly flush: () => void,
   ) {}
+
+  /** Another message waits for the key of one of these. */
+  startSoon(): void {
+    if (this.startsSoon || this.startedAt !== undefined) return;
+    this.startsSoon = true;
+    this.host.clock.endOfTurn(this.flush);
+  }
 
   join(run: HandlerRun, data: unknown): void {
     this.runs.push(run);

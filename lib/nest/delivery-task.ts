@@ -1,4 +1,5 @@
 import { type MqttDelivery } from '../mqtt/index.js';
+import { type BatchRun } from './batch-run.js';
 import { type GateEntry } from './delivery-gate.js';
 import { HandlerRun } from './handler-run.js';
 import { type HandlerEntry } from './handler-registry.js';
@@ -14,7 +15,6 @@ export class DeliveryTask implements GateEntry {
   sequence = 0;
   hasSlot = false;
   hasKey = false;
-  onAwaited: (() => void) | undefined = undefined;
 
   /** Handlers of the next round. */
   pending: readonly HandlerEntry[];
@@ -30,6 +30,8 @@ export class DeliveryTask implements GateEntry {
   private open = 0;
   private parkedRuns = 0;
   private failures: HandlerRun[] | undefined = undefined;
+  /** Those of this round that may not be full yet, one per batch handler. */
+  private batches: BatchRun[] | undefined = undefined;
 
   constructor(
     readonly host: TaskHost,
@@ -42,6 +44,15 @@ export class DeliveryTask implements GateEntry {
 
   get topic(): string {
     return this.delivery.message.topic;
+  }
+
+  /** The batch is to start once another message waits for the key of this one. */
+  awaitedBy(batch: BatchRun): void {
+    (this.batches ??= []).push(batch);
+  }
+
+  onAwaited(): void {
+    if (this.batches !== undefined) for (const batch of this.batches) batch.startSoon();
   }
 
   /** It comes again, or runs again from the copy here: the handlers that failed, but not one whose end was begun. */
@@ -61,6 +72,7 @@ export class DeliveryTask implements GateEntry {
     this.run += 1;
     if (this.run === 1) this.firstRunAt = host.clock.now();
     this.open = pending.length;
+    this.batches = undefined;
     if (pending.length === 1) {
       this.startRun(pending[0]);
     } else {
