@@ -3,10 +3,10 @@ import { isEmitFailure } from './delivery-scope.js';
 import { type Failure } from './failure-policy.js';
 
 /**
- * What a `send()`held delivery waits for:
+ * What a held delivery waits for:
  * - `handler`: for the controlled reconnect, after which the broker sends it again
  * - `sink`: until the place it emits to takes messages again; every other message would meet the same, so the intake pauses
- * - `call`: something else of this package was asked and gave no answer (a `send()``send()`, say). `deadLetter`: its target did not
+ * - `call`: something else of this package was asked and gave no answer (a `send()`, say). `deadLetter`: its target did not
  *   take it. No reconnect cures these either, but they are no reason to stop everything
  * - `message`: the fault is in this message alone, which runs again after the interval from the copy we hold
  * - `halted`: for `resume()`
@@ -14,8 +14,8 @@ import { type Failure } from './failure-policy.js';
 export type HoldReason = 'handler' | 'sink' | 'message' | 'call' | 'deadLetter' | 'halted';
 
 /**
- * Why a `send()`delivery is held whose handlers failed like this. A reconnect to the MQTT broker is only for what fails in the users'
- * own code: where an emit of a `send()`proxy of this package failed, or was thrown on (also as the `cause` of another error), whether
+ * Why a delivery is held whose handlers failed like this. A reconnect to the MQTT broker is only for what fails in the users'
+ * own code: where an emit of a proxy of this package failed, or was thrown on (also as the `cause` of another error), whether
  * it may be repeated or not, the sink is what failed.
  */
 export function holdReason(failures: readonly Pick<Failure, 'kind' | 'error'>[]): HoldReason {
@@ -31,7 +31,7 @@ function reasonOf({ kind, error }: Pick<Failure, 'kind' | 'error'>): HoldReason 
   if (kind === 'timeout') return 'handler';
   const cause = causeOfOurs(error);
   if (kind === 'emit' || (cause !== undefined && isEmitFailure(cause))) {
-    // What is no error of ours comes from a `send()`serializer of the user's, or a hook.
+    // What is no error of ours comes from a serializer of the user's, or a hook.
     return isTransportError(cause) && !MESSAGE_BOUND.has(cause.code) ? 'sink' : 'message';
   }
   if (!isTransportError(cause)) return 'handler';
@@ -63,7 +63,7 @@ const MESSAGE_BOUND: ReadonlySet<string> = new Set([
   'ERR_DEDUPLICATED',
   'ERR_ABORTED',
   'ERR_PUBLISH',
-  // A topic name that a `send()`message's own data led to, a call that our proxies do not have.
+  // A topic name that a message's own data led to, a call that our proxies do not have.
   'ERR_TOPIC',
   'ERR_NOT_SUPPORTED',
 ]);
