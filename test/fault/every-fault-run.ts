@@ -21,6 +21,8 @@ const POISON = 77;
  * after that it stops over the Receive Maximum, and has read one or two chunks of the socket more (64 KiB, 900 messages).
  */
 const READ_AHEAD = 2_000;
+/** Within this time after its return Pulsar must be in use again: the longest backoff, and time to do something. */
+const RECOVERY_MS = 60_000;
 
 /**
  * Everything at once: the MQTT link cut every few seconds, the Pulsar topic unloaded, Pulsar down for a quarter of the
@@ -79,11 +81,23 @@ export async function everyFaultRun(brokers: WiredBrokers, options: EndToEndOpti
     await pulsar.launch();
     faults.pulsarDownMs = Date.now() - down;
     phase('Pulsar up');
+    // The process that went through the outage recovers by itself, and takes in what has come meanwhile, before it is killed.
+    const enough = evidence.receipted.size + options.rate;
+    await untilDone(
+      'receipts after the outage',
+      () => evidence.receipted.size >= enough,
+      () => 0,
+      RECOVERY_MS,
+    ).catch((error: Error) => troubles.push(error.message));
+    phase('recovered');
   };
 
   await start();
   const cutter = new LinkCutter(mqttWire, { minMs: 2000, maxMs: 5000, seed: options.seed });
-  const publishing = devices.publish(0, Math.round(options.seconds * options.rate), options.rate);
+  const total = options.seconds * options.rate;
+  // And on until the second kill, however long the recovery before it takes: it has to meet running handlers.
+  const enough = (): boolean => devices.published >= total && runningAtKill.length === 2;
+  const publishing = devices.publish(0, 10 * total, options.rate, enough);
   const share = options.seconds * 1000;
   cutter.start();
   await unloadFor(share * (0.12 + 0.06 * random()));
@@ -127,6 +141,7 @@ export async function everyFaultRun(brokers: WiredBrokers, options: EndToEndOpti
   }
   return {
     seconds: options.seconds,
+    rate: options.rate,
     concurrency,
     receiveMaximum,
     keepsToReceiveMaximum,

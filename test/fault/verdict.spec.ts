@@ -3,6 +3,7 @@ import { type RunRecord, resultOf, SEEN_AS, violationsOf } from './verdict.js';
 const handlers = { started: 1000, ended: 950, failed: 49, poisoned: 1, running: 0, maxRunning: 64 };
 const good: RunRecord = {
   seconds: 60,
+  rate: 500,
   concurrency: 64,
   receiveMaximum: 128,
   keepsToReceiveMaximum: true,
@@ -115,7 +116,7 @@ it.each<[string, Partial<RunRecord>]>([
     '30000 messages came with QoS 1 and 0 with QoS 2, expected about as many',
     mqtt({ firstQos1: 30_000, firstQos2: 0 }),
   ],
-  ['599 messages were published', { published: 599 }],
+  ['29999 of at least 30000 messages were published', { published: 29_999 }],
   ['7 publishes of devices failed', { refused: 7 }],
 ])('says "%s"', (violation, change) => {
   expect(violationsOf({ ...good, ...change })).toEqual([violation]);
