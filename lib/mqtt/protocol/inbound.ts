@@ -19,7 +19,7 @@ export class Inbound implements AcknowledgementSink {
   // valid for the session
   readonly states = new DeliveryStates();
   /** Of earlier connections; a copy may come. */
-  private readonly held = new Map<number, Delivery>();
+  readonly held = new Map<number, Delivery>();
   /**
    * QoS 2: PUBREC below 0x80 was handed to a socket, PUBREL has not come [MQTT-4.3.3-10]. The message is unknown where the
    * PUBREC is of an earlier process.
@@ -33,7 +33,7 @@ export class Inbound implements AcknowledgementSink {
   private orphaned: Delivery[] = [];
 
   // valid for one connection
-  private readonly bound = new Map<number, Delivery>();
+  readonly bound = new Map<number, Delivery>();
   private readonly ledger = new AckLedger();
   /** The part of `received` whose PUBREC went out on this connection: it uses the window until PUBCOMP. */
   private readonly receivedHere = new Set<number>();

@@ -14,6 +14,8 @@ export class SessionParts {
     this.inbound = new Inbound(core);
     this.outbound = new Outbound(core);
     this.subscriptions = new Subscriptions(core);
+    const { bound, held } = this.inbound;
+    core.ids.avoided = (id) => bound.has(id) || held.has(id);
   }
 
   /** A packet that belongs to one of them. */

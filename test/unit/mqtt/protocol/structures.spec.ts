@@ -51,6 +51,15 @@ describe('PacketIds', () => {
     expect(ids.take()).toBe(2);
   });
 
+  it('takes one of the server only when no other is free', () => {
+    const ids = new PacketIds();
+    ids.avoided = (id) => id <= 3;
+    expect([ids.take(), ids.take()]).toEqual([4, 5]);
+    while (ids.size < 65_532) expect(ids.take()).toBeGreaterThan(3);
+    expect([ids.take(), ids.take(), ids.take()].sort()).toEqual([1, 2, 3]);
+    expect(ids.take()).toBe(0);
+  });
+
   it('counts down from the top once it is to evade, again never one in use', () => {
     const ids = new PacketIds();
     expect([ids.take(), ids.take()]).toEqual([1, 2]);
