@@ -66,6 +66,8 @@ export class StrategyWorld {
   /** QoS 2: successes in this session. */
   private readonly succeededHere = new Set<number>();
   private healed = false;
+  /** Seen inside of a handler's call, where an error would count as a failure of the handler. */
+  private violation: string | undefined = undefined;
   private listening: Promise<unknown> = Promise.resolve();
 
   constructor(seed: number) {
@@ -296,14 +298,12 @@ export class StrategyWorld {
 
   private handle(data: Buffer): Promise<void> {
     const uid = Number(data.toString());
-    check(!this.running.some((run) => run.uid === uid), `message ${uid} runs twice at the same time`);
+    if (this.running.some((run) => run.uid === uid)) this.violation ??= `message ${uid} runs twice at the same time`;
     this.note(`run ${uid}`);
     return new Promise((resolve, reject) => {
       this.running.push({ uid, end: (error) => (error === undefined ? resolve() : reject(error)) });
-      check(
-        this.running.length <= this.concurrency,
-        `M6: ${this.running.length} handlers run, allowed are ${this.concurrency}`,
-      );
+      const running = this.running.length;
+      if (running > this.concurrency) this.violation ??= `M6: ${running} handlers run, allowed are ${this.concurrency}`;
     });
   }
 
@@ -337,6 +337,7 @@ export class StrategyWorld {
   }
 
   private checkRunning(): void {
+    check(this.violation === undefined, this.violation ?? '');
     check(this.strategy.gate.runningCount <= this.concurrency, 'M6: more places are taken than there are');
     if (this.healed) return;
     if (this.strategy.state === 'stalled') this.seen.set('stalled', (this.seen.get('stalled') ?? 0) + 1);
