@@ -29,7 +29,7 @@ import { IntakeControl } from './intake-control.js';
 import { OrderKeys } from './order-key.js';
 import { type OpenedReply, openReply } from './reply-opening.js';
 import { type ComponentHealth } from './health.js';
-import { type MqttServerStatus, serverHealth, type ServerHealthFacts, serverStatus } from './server-health.js';
+import { type MqttServerStatus, ServerHealth } from './server-health.js';
 import { logSessionEvents, startSession } from './session-start.js';
 import { newServerStats } from './server-stats.js';
 import { Shutdown } from './shutdown.js';
@@ -80,6 +80,7 @@ export class MqttServerStrategy
   private readonly unmatched: UnmatchedMessages;
   private readonly keys: OrderKeys;
   private readonly stallWatch: StallWatch;
+  private readonly serverHealth: ServerHealth;
 
   /** @throws OptionsError before anything connects */
   constructor(options: MqttServerOptions) {
@@ -113,6 +114,8 @@ export class MqttServerStrategy
     this.intake = new IntakeControl(this);
     this.keys = new OrderKeys(server.order, this.logger, this.wallTimeAt);
     this.stallWatch = new StallWatch(this, server.stalledAfter);
+    const { client: mqtt, gate, intake, redelivery, unmatched, stallWatch } = this;
+    this.serverHealth = new ServerHealth({ client: mqtt, gate, intake, redelivery, unmatched, stallWatch });
     this.shutdown = new Shutdown(this, server.shutdownTimeout);
     this.initializeSerializer({});
     this.initializeDeserializer({});
@@ -125,16 +128,19 @@ export class MqttServerStrategy
 
   /** The last status; `status` is the stream of them. */
   get state(): MqttServerStatus {
-    return serverStatus(this.healthFacts());
+    return this.serverHealth.status;
   }
 
   get deadLetter(): ResolvedMqttServerOptions['deadLetter'] {
     return this.options.deadLetter;
   }
 
-  /** For {@link MqttPulsarHealth}; never throws. `down` while failed messages are held or there is no connection. */
+  /**
+   * For {@link MqttPulsarHealth}; never throws. `down` while failed messages are held, intake is halted or there is no
+   * connection; `degraded` while it is paused on purpose (`pause()`, `drain()`).
+   */
   health(): ComponentHealth {
-    return serverHealth(this.healthFacts());
+    return this.serverHealth.check();
   }
 
   override addHandler(
@@ -216,6 +222,7 @@ export class MqttServerStrategy
   pause(): void {
     this.intake.set('paused', true);
     this.hurryBatches(true);
+    this.publishStatus();
   }
 
   /** Ends `pause()`, `drain()` and a halt. */
@@ -367,17 +374,6 @@ export class MqttServerStrategy
 
   private publishStatus(): void {
     this._status$.next(this.state);
-  }
-
-  private healthFacts(): ServerHealthFacts {
-    return {
-      client: this.client,
-      running: this.gate.runningCount,
-      waiting: this.gate.waitingCount,
-      held: this.redelivery.unsettled + this.unmatched.held,
-      stalled: this.stallWatch.stalled,
-      halted: this.intake.has('halted'),
-    };
   }
 
   /** @internal */

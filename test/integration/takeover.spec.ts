@@ -92,7 +92,10 @@ describeWithMqttBrokers('two processes with one client id', () => {
       expect(wire.of('server', 'disconnect').map(({ reasonCode }) => reasonCode)).toEqual(
         Array.from({ length: made - 1 }, () => 0x8e),
       );
-      expect(loser.status).toMatchObject({ health: 'down', reason: 'not connected (failed)' });
+      expect(loser.status).toMatchObject({
+        health: 'down',
+        reason: expect.stringMatching(/^not connected \(failed\): ./),
+      });
       expect(winner.status).toMatchObject({ health: 'up' });
       expect(loser.of('log').at(-1)?.line).toMatch(/taken over/i);
 

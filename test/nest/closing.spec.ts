@@ -244,7 +244,7 @@ describe('pause() and resume()', () => {
     publish('4');
     await settled();
     expect(started).toEqual(['1']);
-    expect(running.strategy.state).toBe('connected');
+    expect(running.strategy.state).toBe('paused');
     running.strategy.resume();
     await running.broker.log.waitForReceived('puback', 4);
     expect(started).toEqual(['1', '2', '3', '4']);
