@@ -1,5 +1,6 @@
 import { errorText } from '../error-text.js';
 import { ClosedError, ConnectionError, LocalProtocolError } from '../errors.js';
+import { type Endpoint } from '../net/dial.js';
 import { type Properties } from './codec/packets.js';
 import { type ClientOutput, SessionDriver } from './driver.js';
 import { ClientMonitor } from './client-monitor.js';
@@ -315,6 +316,11 @@ export class MqttClient {
   /** Of the present or last connection. */
   get connection(): ConnectResult | undefined {
     return this.session.result;
+  }
+
+  /** The servers of the option `url`, in its order. */
+  get endpoints(): readonly Endpoint[] {
+    return this.options.endpoints.map(({ endpoint }) => endpoint);
   }
 
   private handle(output: ClientOutput): void {

@@ -1,10 +1,10 @@
 import { type Logger } from '@nestjs/common';
 import { errorText } from '../error-text.js';
 import { isTransportError, TimeoutError } from '../errors.js';
+import { type DeadLetterTarget } from './dead-letter-target.js';
 import { CallbackDeadline } from './deadline-queue.js';
 import { checkedDecision, decideByTable, type Failure, fullForm, type ResolvedDecision } from './failure-policy.js';
 import { type HandlerRun } from './handler-run.js';
-import { type DeadLetterOptions } from './mqtt-server-options.js';
 import { type Directive } from './mqtt-message.context.js';
 import { loggedByNest } from './nest-log.js';
 import { isPromiseLike } from './promise-like.js';
@@ -13,7 +13,7 @@ import { type TaskHost } from './task-host.js';
 /** What deciding needs of the strategy. */
 export interface DecisionHost extends Pick<TaskHost, 'clock' | 'deadlines'> {
   readonly logger: Logger;
-  readonly deadLetter: DeadLetterOptions | undefined;
+  readonly deadLetter: DeadLetterTarget | undefined;
 }
 
 /** From a failed run to what its policy, or the handler itself, says about it. Changes nothing. */

@@ -1,12 +1,12 @@
 import { errorText } from '../error-text.js';
 import { CallbackDeadline } from './deadline-queue.js';
 import { sendDeadLetter } from './dead-letter.js';
+import { type DeadLetterTarget } from './dead-letter-target.js';
 import { type DeliveryTask } from './delivery-task.js';
 import { type DecisionHost, FailureDecision } from './failure-decision.js';
 import { type Failure, type ResolvedDecision } from './failure-policy.js';
 import { type HandlerRun } from './handler-run.js';
 import { type HoldReason, holdReason } from './hold-reason.js';
-import { type DeadLetterOptions } from './mqtt-server-options.js';
 import { RunEnd, strongestAction } from './run-end.js';
 import { type TaskHost } from './task-host.js';
 
@@ -158,7 +158,7 @@ export class FailureSettlement {
       const { decision } = end;
       const reason = decision.action === 'deadLetter' ? decision.reason : undefined;
       try {
-        const target = this.host.deadLetter as DeadLetterOptions;
+        const target = this.host.deadLetter as DeadLetterTarget;
         await sendDeadLetter(target, task.delivery, end.describeFailure(), reason, this.host);
       } catch (error) {
         return { error };

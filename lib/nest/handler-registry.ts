@@ -91,6 +91,11 @@ export class HandlerRegistry {
     return matching;
   }
 
+  /** The filter of a handler that receives messages of this topic. */
+  receiverOf(topic: string): string | undefined {
+    return this.router.match(topic)[0]?.filter;
+  }
+
   /** One subscription per filter, with the highest QoS that one of its handlers asks for. */
   subscriptions(): WantedSubscription[] {
     const wanted = new Map<string, WantedSubscription>();

@@ -13,7 +13,13 @@ import {
   type UserProperty,
 } from '../mqtt/index.js';
 import { type Clock, systemClock } from '../net/clock.js';
-import { type CarriesDeadLetters, type DeadLetter, DEAD_LETTER_RECORD } from './dead-letter.js';
+import { type Endpoint } from '../net/dial.js';
+import {
+  type CarriesDeadLetters,
+  type DeadLetter,
+  DEAD_LETTER_ENDPOINTS,
+  DEAD_LETTER_RECORD,
+} from './dead-letter-record.js';
 import { proxyCreated } from './delivery-scope.js';
 import { Emission, takenBack } from './emission.js';
 import { EmitReports, type EmitStats } from './emit-reports.js';
@@ -187,6 +193,11 @@ export class MqttClientProxy extends ClientProxy implements HealthSource, Carrie
   [DEAD_LETTER_RECORD]({ payload, pairs }: DeadLetter): MqttPublishRecord {
     const properties = { userProperties: [...pairs] };
     return new MqttPublishRecord(payload, { properties, envelope: 'none', holdsAcknowledgement: false });
+  }
+
+  /** @internal for dead letters: whether they would come back */
+  get [DEAD_LETTER_ENDPOINTS](): readonly Endpoint[] {
+    return this.client.endpoints;
   }
 
   protected createClient(options: MqttClientOptions): MqttClient {

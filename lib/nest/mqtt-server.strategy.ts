@@ -6,6 +6,7 @@ import { type Clock, systemClock } from '../net/clock.js';
 import { BatchCollector } from './batch-run.js';
 import { DeadlineQueue } from './deadline-queue.js';
 import { mqttTransportId } from './decorators.js';
+import { DeadLetterTarget } from './dead-letter-target.js';
 import { reportDelivery } from './delivery-report.js';
 import { DeliveryGate } from './delivery-gate.js';
 import { DeliveryScope, proxiesExist } from './delivery-scope.js';
@@ -68,6 +69,7 @@ export class MqttServerStrategy
   /** @internal */
   readonly intake: IntakeControl;
   readonly wallTimeAt: (monotonic: number) => number;
+  readonly deadLetter: DeadLetterTarget | undefined;
   openRounds = 0;
   hooks: ProcessingHooks | undefined = undefined;
   abortReason: unknown = undefined;
@@ -97,6 +99,8 @@ export class MqttServerStrategy
     this.gate = new DeliveryGate(server.concurrency);
     this.deadlines = new DeadlineQueue(this.clock);
     this.wallTimeAt = (monotonic) => this.clock.wallTime() - this.clock.now() + monotonic;
+    this.deadLetter =
+      server.deadLetter && new DeadLetterTarget(server.deadLetter, this.client.endpoints, this.registry);
     this.settlement = new FailureSettlement(this);
     this.redelivery = new Redelivery(
       {
@@ -110,7 +114,7 @@ export class MqttServerStrategy
       },
       server.redeliverAfter,
     );
-    this.unmatched = new UnmatchedMessages(this, server.unmatched, server.deadLetter, server.redeliverAfter);
+    this.unmatched = new UnmatchedMessages(this, server.unmatched, this.deadLetter, server.redeliverAfter);
     this.intake = new IntakeControl(this);
     this.keys = new OrderKeys(server.order, this.logger, this.wallTimeAt);
     this.stallWatch = new StallWatch(this, server.stalledAfter);
@@ -129,10 +133,6 @@ export class MqttServerStrategy
   /** The last status; `status` is the stream of them. */
   get state(): MqttServerStatus {
     return this.serverHealth.status;
-  }
-
-  get deadLetter(): ResolvedMqttServerOptions['deadLetter'] {
-    return this.options.deadLetter;
   }
 
   /**
@@ -300,7 +300,7 @@ export class MqttServerStrategy
 
   private async start(): Promise<void> {
     // `subscriptions()` before the first connection: a resumed session delivers before anything is subscribed.
-    await startSession(this.client, this.registry.subscriptions(), this.options, this.logger);
+    await startSession(this.client, this.registry.subscriptions(), this.options, this.deadLetter, this.logger);
     this.stallWatch.start();
     this.publishStatus();
   }

@@ -13,7 +13,7 @@ import {
   type PulsarProducer,
   type Schema,
 } from '../pulsar/index.js';
-import { type CarriesDeadLetters, type DeadLetter, DEAD_LETTER_RECORD } from './dead-letter.js';
+import { type CarriesDeadLetters, type DeadLetter, DEAD_LETTER_RECORD } from './dead-letter-record.js';
 import { proxyCreated } from './delivery-scope.js';
 import { Emission } from './emission.js';
 import { EmitReports, type EmitStats } from './emit-reports.js';

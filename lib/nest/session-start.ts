@@ -1,8 +1,8 @@
 import { type Logger } from '@nestjs/common';
-import { assertGranted, type MqttClient, topicMatches, withoutShare } from '../mqtt/index.js';
+import { assertGranted, type MqttClient } from '../mqtt/index.js';
+import { type DeadLetterTarget } from './dead-letter-target.js';
 import { type WantedSubscription } from './handler-registry.js';
-import { MqttClientProxy } from './mqtt-client.proxy.js';
-import { type DeadLetterOptions, type ResolvedMqttServerOptions } from './mqtt-server-options.js';
+import { type ResolvedMqttServerOptions } from './mqtt-server-options.js';
 import { describeSession } from './session-report.js';
 
 /** What the session says by itself goes to the log; a lost session is never silent. */
@@ -27,9 +27,10 @@ export async function startSession(
   client: MqttClient,
   wanted: readonly WantedSubscription[],
   options: ResolvedMqttServerOptions,
+  deadLetter: DeadLetterTarget | undefined,
   logger: Logger,
 ): Promise<void> {
-  warnOfCircle(wanted, options.deadLetter, logger);
+  if (deadLetter !== undefined) warnOfCircle(deadLetter, logger);
   try {
     logger.log(describeSession(await client.connect(), client.window.size));
     if (options.unsubscribe.length > 0) await client.unsubscribe(options.unsubscribe);
@@ -44,18 +45,15 @@ export async function startSession(
   }
 }
 
-/** Only a guess, since the target may be another broker: so it is said and not refused. */
-function warnOfCircle(
-  wanted: readonly WantedSubscription[],
-  target: DeadLetterOptions | undefined,
-  logger: Logger,
-): void {
-  if (target === undefined || !(target.client instanceof MqttClientProxy) || typeof target.pattern !== 'string') return;
-  const { pattern } = target;
-  const filter = wanted.map((one) => withoutShare(one.filter)).find((one) => topicMatches(one, pattern));
-  if (filter === undefined) return;
+/** Said and not refused: the handler may do anything else with letters. */
+function warnOfCircle(target: DeadLetterTarget, logger: Logger): void {
+  const receiver = target.receiver();
+  if (receiver === undefined) return;
+  const { topic, filter } = receiver;
+  const where = target.broker === 'same' ? '' : ' where they go to the same broker';
+  const what = target.broker === 'same' ? 'is kept and stalls' : 'goes in circles for ever';
   logger.warn(
-    `Dead letters go to '${pattern}', which the handler of '${filter}' receives as well where they go to the same broker: ` +
-      `one that fails there again is kept and stalls`,
+    `Dead letters go to '${topic}', which the handler of '${filter}' receives as well${where}: ` +
+      `one that is dead-lettered there again ${what}`,
   );
 }

@@ -2,7 +2,7 @@ import { type Logger } from '@nestjs/common';
 import { errorText } from '../error-text.js';
 import { type MqttClient, type MqttDelivery } from '../mqtt/index.js';
 import { sendDeadLetter } from './dead-letter.js';
-import { type DeadLetterOptions } from './mqtt-server-options.js';
+import { type DeadLetterTarget } from './dead-letter-target.js';
 import { CallbackDeadline, type DeadlineQueue } from './deadline-queue.js';
 import { type IntakeControl } from './intake-control.js';
 import { type Clock } from '../net/clock.js';
@@ -31,7 +31,7 @@ export class UnmatchedMessages {
   constructor(
     private readonly host: UnmatchedHost,
     private readonly policy: 'deadLetter' | 'hold' | 'acknowledge',
-    private readonly deadLetter: DeadLetterOptions | undefined,
+    private readonly deadLetter: DeadLetterTarget | undefined,
     /** ms; of the first repetition of a dead letter that was not taken. */
     private readonly again: number,
   ) {}
@@ -62,7 +62,7 @@ export class UnmatchedMessages {
     this.stopped = true;
   }
 
-  private async send(delivery: MqttDelivery, target: DeadLetterOptions, again: number): Promise<void> {
+  private async send(delivery: MqttDelivery, target: DeadLetterTarget, again: number): Promise<void> {
     const { host } = this;
     const { client, logger, stats } = host;
     client.start(delivery);
