@@ -10,6 +10,7 @@ import { type Delivery, type MqttDelivery } from './protocol/delivery.js';
 import { type OutboundPublish } from './protocol/outbound-publish.js';
 import { MqttSession } from './protocol/session.js';
 import { REFUSED_PUBLISH, SubmittedPublish } from './publish-handle.js';
+import { Reauthentication } from './reauthentication.js';
 import { settleJob, type Waiter } from './waiter.js';
 import { randomClientId, sessionConfig } from './session-config.js';
 import {
@@ -52,11 +53,11 @@ export class MqttClient {
   private readonly session: MqttSession;
   private readonly driver: SessionDriver;
   private readonly monitor: ClientMonitor;
+  private readonly reauthentication: Reauthentication;
   private connecting: Waiter<ConnectResult>[] = [];
   private closing: Promise<void> | undefined;
   private onEnded: (() => void) | undefined;
   private whenPublished: (() => void) | undefined;
-  private onReauthenticated: Waiter<void> | undefined;
 
   /** @throws OptionsError before anything connects */
   constructor(options: MqttClientOptions) {
@@ -71,6 +72,7 @@ export class MqttClient {
       (output) => this.handle(output),
       (error) => this.monitor.failed(error),
     );
+    this.reauthentication = new Reauthentication(this.session, this.options.authentication, () => this.driver.run());
   }
 
   /**
@@ -204,16 +206,8 @@ export class MqttClient {
   }
 
   /** Starts an AUTH exchange on the present connection [MQTT5 4.12.1]. */
-  async reauthenticate(): Promise<void> {
-    const { authentication } = this.options;
-    if (authentication === undefined)
-      throw new LocalProtocolError("reauthenticate() needs the option 'authentication'");
-    const data = await authentication.start();
-    const started = this.session.reauthenticate(data === undefined ? undefined : Buffer.from(data));
-    if (!started) throw new ConnectionError('No MQTT 5 connection is there to authenticate again');
-    const done = new Promise<void>((resolve, reject) => (this.onReauthenticated = { resolve, reject }));
-    this.driver.run();
-    return done;
+  reauthenticate(): Promise<void> {
+    return this.reauthentication.begin();
   }
 
   /** Stops reading as soon as nothing of ours awaits an answer of the broker; until then deliveries may still come. */
@@ -349,9 +343,7 @@ export class MqttClient {
       case 'serverDisconnect':
         return this.monitor.events.emit('serverDisconnect', output);
       case 'reauthenticated':
-        this.onReauthenticated?.resolve();
-        this.onReauthenticated = undefined;
-        return;
+        return this.reauthentication.succeeded();
       case 'warning':
         this.monitor.notes.push(output.message);
         return this.monitor.events.emit('warning', { message: output.message });
@@ -376,8 +368,7 @@ export class MqttClient {
     if (willReconnect && this.monitor.state !== 'draining')
       this.monitor.setState(this.session.result === undefined ? 'connecting' : 'reconnecting');
     this.monitor.report('disconnected', cause);
-    this.onReauthenticated?.reject(cause ?? new ClosedError('Closed while authenticating again'));
-    this.onReauthenticated = undefined;
+    this.reauthentication.failed(cause ?? new ClosedError('Closed while authenticating again'));
     // Open publishes cannot be waited for any more: close() must not hang on a broker that is away.
     this.whenPublished?.();
     this.monitor.events.emit('disconnect', { cause, willReconnect });

@@ -46,6 +46,13 @@ export class DeliveryTask implements GateEntry {
     return this.delivery.message.topic;
   }
 
+  /** Its Message Expiry Interval is over. */
+  get expired(): boolean {
+    const { message, receivedAt } = this.delivery;
+    const seconds = message.properties?.messageExpiryInterval;
+    return seconds !== undefined && this.host.clock.now() - receivedAt >= seconds * 1000;
+  }
+
   /** The batch is to start once another message waits for the key of this one. */
   awaitedBy(batch: BatchRun): void {
     (this.batches ??= []).push(batch);

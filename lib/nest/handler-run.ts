@@ -92,7 +92,7 @@ export class HandlerRun extends Deadline implements OutcomeSink, RunControl {
     try {
       const opened = entry.isEvent ? undefined : host.openReply(this);
       this.reply = opened?.reply;
-      if (this.reply !== undefined && host.isExpired(task.delivery)) {
+      if (this.reply !== undefined && task.expired) {
         this.expire();
         return;
       }

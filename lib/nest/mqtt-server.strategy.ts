@@ -4,6 +4,7 @@ import { type TransportError } from '../errors.js';
 import { MqttClient, type MqttClientEvents, type MqttDelivery } from '../mqtt/index.js';
 import { type Clock, systemClock } from '../net/clock.js';
 import { BatchCollector } from './batch-run.js';
+import { controlledReconnect } from './controlled-reconnect.js';
 import { DeadlineQueue } from './deadline-queue.js';
 import { mqttTransportId } from './decorators.js';
 import { DeadLetterTarget } from './dead-letter-target.js';
@@ -107,7 +108,7 @@ export class MqttServerStrategy
         clock: this.clock,
         deadlines: this.deadlines,
         logger: this.logger,
-        reconnect: (held) => this.reconnectFor(held),
+        reconnect: (held) => controlledReconnect(this, held),
         unclaimed: () => (this.client.status.state === 'connected' ? this.client.unclaimed() : []),
         rerun: (task) => this.again(task),
         heldChanged: () => this.heldChanged(),
@@ -242,11 +243,6 @@ export class MqttServerStrategy
     return entry.capturesFailures || proxiesExist() ? new DeliveryScope(entry.name, this.clock) : undefined;
   }
 
-  isExpired(delivery: MqttDelivery): boolean {
-    const seconds = delivery.message.properties?.messageExpiryInterval;
-    return seconds !== undefined && this.clock.now() - delivery.receivedAt >= seconds * 1000;
-  }
-
   openReply(run: HandlerRun): OpenedReply {
     return openReply(run, this.options.envelope, this.client, this.stats);
   }
@@ -348,16 +344,6 @@ export class MqttServerStrategy
     this.gate.release(task);
     this.intake.left(task.delivery);
     this.heldChanged();
-  }
-
-  private reconnectFor(held: number): boolean {
-    // One is under way already; or nobody would take in what it brings.
-    if (this.client.status.state !== 'connected' || this.intake.has('paused') || this.intake.has('halted'))
-      return false;
-    this.stats.reconnects += 1;
-    this.logger.warn(`Reconnecting to have ${held} failed messages sent again`);
-    this.client.reconnect(`${held} failed messages are to be sent again`);
-    return true;
   }
 
   /** @internal it failed, and that was said */

@@ -1,5 +1,5 @@
 import { type Clock } from '../net/clock.js';
-import { type MqttClient, type MqttDelivery } from '../mqtt/index.js';
+import { type MqttClient } from '../mqtt/index.js';
 import { type DeadlineQueue } from './deadline-queue.js';
 import { type DeliveryGate } from './delivery-gate.js';
 import { type DeliveryTask } from './delivery-task.js';
@@ -82,8 +82,6 @@ export interface TaskHost {
   readonly abortReason: unknown;
   readonly wallTimeAt: (monotonic: number) => number;
   openScope(entry: HandlerEntry): EmitScope | undefined;
-  /** The Message Expiry Interval is over. */
-  isExpired(delivery: MqttDelivery): boolean;
   /** For a request handler. Throws where its envelope does not decode. */
   openReply(run: HandlerRun): OpenedReply;
   /** Every handler of the delivery succeeded. */
