@@ -28,6 +28,7 @@ export class ReplyStream {
   /** The last one has left. */
   completed = false;
   private outstanding = 0;
+  private toldOfRefusal = false;
   private held: { value: unknown } | undefined = undefined;
   /** Takes no value any more, and the one it holds does not leave by itself. */
   private frozen = false;
@@ -53,8 +54,9 @@ export class ReplyStream {
   }
 
   next(value: unknown): void {
+    if (!this.frozen) this.flush();
+    // Also where the value before cannot be sent.
     if (this.frozen) return;
-    this.flush();
     const held = { value };
     this.held = held;
     // Two microtasks: a promise that Nest turned into an Observable completes one reaction after its value.
@@ -90,6 +92,8 @@ export class ReplyStream {
 
   /** The error reply. Resolves when the broker accepted it, refused it for good, or it cannot be delivered now. */
   async error(error: unknown): Promise<ReplyOutcome> {
+    // It has one.
+    if (this.toldOfRefusal) return 'refused';
     if (this.ending) this.held = undefined;
     this.flush();
     this.frozen = true;
@@ -112,19 +116,47 @@ export class ReplyStream {
 
   private send(kind: ReplyKind, value: unknown): void {
     this.outstanding += 1;
-    const publish = async (): Promise<unknown> => this.publish(this.address.encode(kind, value));
-    publish().then(
+    let message: ReplyMessage;
+    try {
+      message = this.address.encode(kind, value);
+    } catch (error) {
+      this.refused(error);
+      return;
+    }
+    this.publish(message).then(
       () => {
         this.outstanding -= 1;
         this.accepted += 1;
         this.onProgress(undefined);
       },
       (error: unknown) => {
+        if (isPermanent(error)) {
+          this.refused(error);
+          return;
+        }
         this.outstanding -= 1;
-        if (isPermanent(error)) this.onRefused(error);
-        this.onProgress(isPermanent(error) ? undefined : { error });
+        this.onProgress({ error });
       },
     );
+  }
+
+  /** The requester must not wait for a value that was never sent: its replies end with an error. */
+  private refused(error: unknown): void {
+    this.onRefused(error);
+    const done = (): void => {
+      this.outstanding -= 1;
+      this.onProgress(undefined);
+    };
+    if (!neverSent(error) || this.toldOfRefusal) {
+      done();
+      return;
+    }
+    this.toldOfRefusal = this.completed = true;
+    this.mute();
+    const told = this.publish(
+      this.address.encode('error', { status: 'error', message: 'The reply could not be sent' }),
+    );
+    told.then(done, done);
   }
 }
 
@@ -160,6 +192,11 @@ export function builtInAddress(topic: string, id: string): ReplyAddress {
       ),
     }),
   };
+}
+
+/** Refused here: too large for the broker, or without a form on the wire. */
+function neverSent(error: unknown): boolean {
+  return !isTransportError(error) || error.code === 'ERR_SERIALIZATION' || error.code === 'ERR_MESSAGE_TOO_LARGE';
 }
 
 /** A repetition of the same reply would be refused again. Closing is not a refusal: the request stays un-acknowledged. */

@@ -1,5 +1,6 @@
 import { Controller } from '@nestjs/common';
 import { Ctx, Payload, type ReadPacket, RpcException } from '@nestjs/microservices';
+import { from } from 'rxjs';
 import { MqttEvent, MqttRequest } from '../../lib/nest/decorators.js';
 import { MqttMessageContext } from '../../lib/nest/mqtt-message.context.js';
 import { type MqttServerOptions } from '../../lib/nest/mqtt-server-options.js';
@@ -79,6 +80,16 @@ class Handlers {
   data(@Payload() payload: unknown): void {
     data = payload;
   }
+  @MqttRequest('unsendable')
+  unsendable(@Payload() payload: Buffer | string): unknown {
+    runs.push('unsendable');
+    const big = 'x'.repeat(10_000);
+    const circular: { self?: unknown } = {};
+    circular.self = circular;
+    const what = payload.toString();
+    if (what.includes('stream')) return from([1, circular, 2]);
+    return what.includes('large') ? big : what.includes('big') ? 1n : circular;
+  }
   @MqttRequest('circular')
   circular(): never {
     const error: { self?: unknown } = {};
@@ -91,9 +102,19 @@ let running: RunningApp;
 let target: Target;
 let requester: Requester;
 
-async function start(version: 4 | 5, strategy: Partial<MqttServerOptions> = {}, receiveMaximum?: number) {
+async function start(
+  version: 4 | 5,
+  strategy: Partial<MqttServerOptions> = {},
+  receiveMaximum?: number,
+  maximumPacketSize?: number,
+) {
   running = await startApp([Handlers], {
-    ...(receiveMaximum !== undefined && { broker: { limits: { receiveMaximum } } }),
+    broker: {
+      limits: {
+        ...(receiveMaximum !== undefined && { receiveMaximum }),
+        ...(maximumPacketSize !== undefined && { maximumPacketSize }),
+      },
+    },
     strategy: {
       protocolVersion: version,
       ...(version === 4 && { envelope: 'nest' as const }),
@@ -246,6 +267,35 @@ it.each([5, 4] as const)('MQTT %i: an error without a JSON form is an error repl
   requester.ask('circular');
   await running.broker.log.waitForReceived('puback');
   expect(requester.replies('circular')).toMatchObject([{ kind: 'error', value: { status: 'error' } }]);
+});
+
+describe('a value that cannot be sent', () => {
+  const TOLD = { kind: 'error', value: { status: 'error', message: 'The reply could not be sent' } };
+
+  it.each([
+    [5, '"circular"'],
+    [5, '"big"'],
+    [5, '"large"'],
+    [4, '"circular"'],
+    [4, '"big"'],
+  ] as const)('MQTT %i, %s: one error reply, then the request is settled, counted', async (version, what) => {
+    await start(version, {}, undefined, 5_000);
+    requester.ask('unsendable', what);
+    await running.broker.log.waitForReceived('puback');
+    await settled();
+    expect(requester.replies('unsendable')).toMatchObject([TOLD]);
+    expect(runs).toEqual(['unsendable']);
+    expect(running.strategy.stats).toMatchObject({ succeeded: 1, replyFailed: 1, held: 0 });
+  });
+
+  it('in a stream: what came before it, then the error, then nothing', async () => {
+    await start(5);
+    requester.ask('unsendable', '"stream"');
+    await running.broker.log.waitForReceived('puback');
+    await settled();
+    expect(requester.replies('unsendable')).toMatchObject([{ kind: 'next', value: 1 }, TOLD]);
+    expect(running.strategy.stats).toMatchObject({ succeeded: 1, replyFailed: 1 });
+  });
 });
 
 describe("an event in Nest's envelope at a request handler", () => {
