@@ -66,6 +66,37 @@ export class DeliveryGate<Entry extends GateEntry = GateEntry> {
     }
   }
 
+  /**
+   * `entry`, with the same key, is the message of `old` once more. Where `old` will not go on it takes over its place; where
+   * `old` does go on it comes right behind it.
+   */
+  enterFor(old: Entry, entry: Entry, goesOn: boolean): void {
+    entry.sequence = old.sequence;
+    const sameKey = entry.key === undefined ? undefined : this.waitingByKey.get(entry.key);
+    if (goesOn && sameKey !== undefined) {
+      sameKey.splice(1, 0, entry);
+      this.waitingForKey += 1;
+      old.onAwaited?.();
+      return;
+    }
+    if (!goesOn) {
+      this.yieldSlot(old);
+      entry.hasKey = old.hasKey;
+      old.hasKey = false;
+      const inLine = sameKey?.indexOf(old) ?? -1;
+      if (inLine >= 0) sameKey![inLine] = entry;
+      // It goes on waiting for the key.
+      if (inLine > 0) return;
+      const waiting = this.ready.indexOf(old, this.readyHead);
+      if (waiting >= 0) {
+        this.ready[waiting] = entry;
+        return;
+      }
+    }
+    this.insert(entry);
+    this.fill();
+  }
+
   /** Gives the running place back; the key stays. */
   yieldSlot(entry: Entry): void {
     if (!entry.hasSlot) return;

@@ -50,6 +50,37 @@ describe.each(['topic', 'none'] as const)('a message that came again without DUP
   });
 });
 
+describe.each([
+  [1, 'received'],
+  [1, 'reversed'],
+  [2, 'received'],
+] as const)('messages that come again without DUP, QoS %i, resent as %s', (qos, resendOrder) => {
+  it('take the places of those that failed or wait: each succeeds once, in received order', async () => {
+    const running = await startApp([Handlers], {
+      broker: { dupOnResend: false, resendOrder },
+      strategy: {
+        qos,
+        order: 'topic',
+        concurrency: 1,
+        protocolVersion: 4,
+        redeliverAfter: 30,
+        reconnect: { initial: 2, max: 10 },
+      },
+    });
+    for (const payload of ['1', '2', '3', '4']) running.broker.publish('redelivered', payload, { qos });
+    await until(() => running.strategy.client.stats.received === 4);
+    work.open();
+    await running.broker.log.waitForReceived(qos === 1 ? 'puback' : 'pubrec', 4);
+    await settled();
+    expect(runs).toEqual(['1', '1', '2', '3', '4']);
+    expect(running.strategy.stats).toMatchObject({ succeeded: 4, failedRuns: 1 });
+    expect(running.strategy.state).toBe('connected');
+    expect(running.strategy.gate).toMatchObject({ keyCount: 0, waitingCount: 0, runningCount: 0 });
+    expect(running.strategy.client.stats.deliveries).toMatchObject({ waiting: 0, running: 0, failed: 0, succeeded: 0 });
+    await running.close();
+  });
+});
+
 describe('a halt', () => {
   it('starts nothing with the place that it leaves, and resume() goes on in received order', async () => {
     const running = await startApp([Handlers], { strategy: { concurrency: 1 } });

@@ -33,6 +33,10 @@ export interface MqttDelivery {
    * left. Its acknowledgement is a counted no-op; once failed it runs again only if its owner calls `start()`.
    */
   readonly orphaned: boolean;
+  /** The broker sent this one earlier and now once more without DUP: what was not finished of it belongs to this one. */
+  readonly replaces: MqttDelivery | undefined;
+  /** Free for who handles it. */
+  owner: unknown;
 }
 
 export type DeliveryCause =
@@ -71,6 +75,7 @@ export class Delivery implements MqttDelivery {
   attempt = 1;
   acknowledgedWith = 0;
   acknowledgeProperties: Properties | undefined = undefined;
+  owner: unknown = undefined;
   // valid until the bond changes
   bond: Bond;
 
@@ -78,6 +83,7 @@ export class Delivery implements MqttDelivery {
     readonly message: MqttMessage,
     readonly receivedAt: number,
     readonly packetId: number,
+    public replaces: Delivery | undefined = undefined,
   ) {
     this.bond = message.qos === 0 ? 'none' : 'bound';
   }

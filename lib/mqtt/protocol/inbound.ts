@@ -11,8 +11,8 @@ import { InboundAliases } from './topic-alias.js';
 const RECEIVE_MAXIMUM_EXCEEDED = 0x93;
 const PACKET_IDENTIFIER_NOT_FOUND = 0x92;
 const RESENT_WITHOUT_DUP =
-  'The server sends un-acknowledged messages again without DUP, against [MQTT-3.3.1-1]: handlers run once more, and not in ' +
-  'the order of their keys. Where it always does so (aedes), set bindWithoutDup: true';
+  'The server sends messages again without DUP, against [MQTT-3.3.1-1]: what runs or has run here runs once more. ' +
+  'Where it always does so (aedes), set bindWithoutDup: true';
 
 /** Received messages: who holds them, in which state, and what the broker may still be told about them. */
 export class Inbound implements AcknowledgementSink {
@@ -55,9 +55,8 @@ export class Inbound implements AcknowledgementSink {
   }
 
   /**
-   * A PUBREL is due, and reading on is the only way to make room. While the deliveries that we have to acknowledge fill the
-   * window by themselves it is not: their acknowledgements make room, and behind the PUBREL a broker that overruns the
-   * window (mosquitto 2.0.11) has thousands of messages.
+   * A PUBREL is due, and reading on is the only way to make room. While deliveries fill the window by themselves it is not:
+   * their acknowledgements make room, and behind the PUBREL a broker that overruns the window has thousands of messages.
    */
   get awaitsRelease(): boolean {
     return this.receivedHere.size > 0 && this.bound.size < this.core.config.receiveMaximum;
@@ -71,11 +70,14 @@ export class Inbound implements AcknowledgementSink {
     this.core.counters.received += 1;
     const topic = this.aliases.resolve(packet);
     if (packet.qos === 0) this.receiveQos0(packet, topic, now);
-    else if (!this.recognise(packet, topic)) this.receiveNew(packet, topic, now);
+    else {
+      const known = this.recognise(packet, topic);
+      if (known !== true) this.receiveNew(packet, topic, now, known);
+    }
   }
 
-  /** True if the packet is a copy of what we hold or have acknowledged, and is dealt with. */
-  private recognise(packet: PublishPacket, topic: string): boolean {
+  /** True if the packet is a copy of what we hold or have acknowledged, and is dealt with; else what it is once more. */
+  private recognise(packet: PublishPacket, topic: string): true | Delivery | undefined {
     const id = packet.packetId;
     const bound = this.bound.get(id);
     if (bound !== undefined) {
@@ -84,7 +86,7 @@ export class Inbound implements AcknowledgementSink {
     }
     if (this.received.size > 0 && this.received.has(id) && this.repeatsReceived(packet, topic)) return true;
     const held = this.held.size > 0 ? this.held.get(id) : undefined;
-    if (held === undefined) return false;
+    if (held === undefined) return undefined;
     this.held.delete(id);
     if (this.isCopy(held.message, topic, packet)) {
       held.bond = 'bound';
@@ -93,8 +95,7 @@ export class Inbound implements AcknowledgementSink {
       this.recognised(held);
       return true;
     }
-    this.supersede(held, sameContent(held.message, topic, packet));
-    return false;
+    return this.supersede(held, sameContent(held.message, topic, packet));
   }
 
   /**
@@ -152,26 +153,29 @@ export class Inbound implements AcknowledgementSink {
    * as a copy: it takes the place of ours. With other content the broker has forgotten ours (its session was lost and made
    * anew unseen): then what we hold is the only copy left.
    */
-  private supersede(delivery: Delivery, comesAgain: boolean): void {
+  private supersede(delivery: Delivery, comesAgain: boolean): Delivery | undefined {
+    delivery.replaces = undefined;
     delivery.bond = comesAgain ? 'superseded' : 'orphaned';
     this.core.counters.superseded += 1;
     if (comesAgain) this.core.warnOnce('without DUP', RESENT_WITHOUT_DUP);
     if (delivery.state === 'succeeded') {
       this.core.counters.staleAcknowledgements += 1;
       this.move(delivery, 'forget');
-    } else if (comesAgain && delivery.state === 'failed') {
-      this.move(delivery, 'forget');
-      this.core.outbox.emit({ kind: 'dropped', delivery });
-    } else this.loose.add(delivery);
+      return undefined;
+    }
+    if (comesAgain && (delivery.state === 'failed' || delivery.state === 'waiting')) this.move(delivery, 'forget');
+    else this.loose.add(delivery);
+    return comesAgain ? delivery : undefined;
   }
 
-  private receiveNew(packet: PublishPacket, topic: string, now: number): void {
+  private receiveNew(packet: PublishPacket, topic: string, now: number, once: Delivery | undefined): void {
     this.checkWindow();
-    const delivery = new Delivery(toMessage(packet, topic), now, packet.packetId);
+    const delivery = new Delivery(toMessage(packet, topic), now, packet.packetId, once);
     this.states.count(delivery);
     this.bound.set(packet.packetId, delivery);
     this.ledger.add(delivery);
     this.handOut(delivery);
+    if (once?.state === 'settled') this.core.outbox.emit({ kind: 'dropped', delivery: once });
   }
 
   private receiveQos0(packet: PublishPacket, topic: string, now: number): void {
@@ -369,12 +373,9 @@ export class Inbound implements AcknowledgementSink {
 
   oldest(): Delivery | undefined {
     let oldest: Delivery | undefined;
-    for (const group of [this.bound.values(), this.held.values(), this.loose.values()]) {
-      for (const delivery of group) {
-        if (delivery.state !== 'succeeded' && (oldest === undefined || delivery.receivedAt < oldest.receivedAt)) {
-          oldest = delivery;
-        }
-      }
+    for (const delivery of [...this.bound.values(), ...this.held.values(), ...this.loose]) {
+      if (delivery.state === 'succeeded') continue;
+      if (oldest === undefined || delivery.receivedAt < oldest.receivedAt) oldest = delivery;
     }
     return oldest;
   }

@@ -89,6 +89,7 @@ export class Observer {
     this.received.delete(id);
     const held = this.held.get(id);
     this.held.delete(id);
+    let once: MqttDelivery | undefined;
     if (held !== undefined && held.content === content && copy) {
       held.uids.add(message.uid);
       this.view.set(id, held);
@@ -99,9 +100,15 @@ export class Observer {
     if (held !== undefined) {
       const comesAgain = held.content === content;
       check(held.delivery.orphaned !== comesAgain, 'a delivery whose identifier holds another message is not orphaned');
-      if (held.expected === 'succeeded' || (comesAgain && held.expected === 'failed')) held.expected = 'settled';
+      if (comesAgain && held.expected !== 'succeeded') once = held.delivery;
+      if (held.expected === 'succeeded' || (comesAgain && ['failed', 'waiting'].includes(held.expected)))
+        held.expected = 'settled';
     }
     const record = this.expectNew(message, id, content, handedOut);
+    check(
+      record.delivery.replaces === once,
+      `a new message (uid ${message.uid}) replaces another than what it is once more`,
+    );
     this.view.set(id, record);
     lane.push({ packetId: id, record });
   }

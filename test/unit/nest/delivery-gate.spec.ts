@@ -58,6 +58,45 @@ it('a key is kept over yieldSlot and passed on by release only', () => {
   expect([gate.keyCount, gate.runningCount, gate.waitingCount]).toEqual([0, 0, 0]);
 });
 
+describe('a message that comes once more', () => {
+  it('takes the place of one that failed: its key, and its turn before what waits for the key', () => {
+    const gate = new DeliveryGate<Entry>(4);
+    const [a, b, again] = [new Entry('a', 'k'), new Entry('b', 'k'), new Entry('again', 'k')];
+    for (const entry of [a, b]) gate.enter(entry);
+    gate.yieldSlot(a);
+    gate.enterFor(a, again, false);
+    gate.release(a);
+    expect(begun).toEqual(['a', 'again']);
+    gate.release(again);
+    expect(begun).toEqual(['a', 'again', 'b']);
+    gate.release(b);
+    expect([gate.keyCount, gate.runningCount, gate.waitingCount]).toEqual([0, 0, 0]);
+  });
+
+  it('takes the place of one that waits: for its key, or for a running place', () => {
+    const gate = new DeliveryGate<Entry>(1);
+    const entries = [new Entry('a', 'k'), new Entry('b', 'k'), new Entry('c', 'k'), new Entry('d'), new Entry('e')];
+    for (const entry of entries) gate.enter(entry);
+    const [b2, d2] = [new Entry('b2', 'k'), new Entry('d2')];
+    gate.enterFor(entries[1], b2, false);
+    gate.enterFor(entries[3], d2, false);
+    expect(gate.waitingCount).toBe(4);
+    for (const entry of [entries[0], b2, entries[2], d2, entries[4]]) gate.release(entry);
+    expect(begun).toEqual(['a', 'b2', 'c', 'd2', 'e']);
+    expect([gate.keyCount, gate.runningCount, gate.waitingCount]).toEqual([0, 0, 0]);
+  });
+
+  it.each(['k', undefined])('comes right behind one that goes on (key %s)', (key) => {
+    const gate = new DeliveryGate<Entry>(1);
+    const [a, b, again] = [new Entry('a', key), new Entry('b', key), new Entry('again', key)];
+    for (const entry of [a, b]) gate.enter(entry);
+    gate.enterFor(a, again, true);
+    for (const entry of [a, again, b]) gate.release(entry);
+    expect(begun).toEqual(['a', 'again', 'b']);
+    expect([gate.keyCount, gate.runningCount, gate.waitingCount]).toEqual([0, 0, 0]);
+  });
+});
+
 it('pause() starts nothing, resume() goes on in order', () => {
   const gate = new DeliveryGate<Entry>(2);
   gate.pause();
