@@ -7,6 +7,8 @@ import { startApp, until } from './support/app.js';
 let seen: MqttMessageContext[] = [];
 let tries: [attempt: number, run: number][] = [];
 let fail = false;
+let directing: ((context: MqttMessageContext) => boolean[]) | undefined;
+let directed: boolean[] | undefined;
 
 @Controller()
 class Handlers {
@@ -14,6 +16,7 @@ class Handlers {
   ours(@Ctx() context: MqttMessageContext): void {
     seen.push(context);
     tries.push([context.getAttempt(), context.getRun()]);
+    directed = directing?.(context);
     if (fail) throw new Error('not yet');
   }
 
@@ -26,6 +29,8 @@ class Handlers {
 beforeEach(() => {
   seen = [];
   tries = [];
+  fail = false;
+  directing = directed = undefined;
 });
 
 it('MQTT 5: topic, wildcard parameters, properties, user properties in order, packet and time', async () => {
@@ -87,5 +92,24 @@ it('a copy after a reconnect is the next attempt, a local retry the next run', a
     [1, 2],
     [2, 1],
   ]);
+  await close();
+});
+
+it('retryLater(), deadLetter() and reject(): true while the run goes on, false when it is over; wrong values throw', async () => {
+  const { broker, strategy, logged, close } = await startApp([Handlers]);
+  broker.publish('plain/1', 'data', { qos: 1 });
+  await broker.log.waitForReceived('puback');
+  const [over] = seen;
+  expect([over.retryLater(1), over.deadLetter(), over.reject()]).toEqual([false, false, false]);
+  for (const wrong of [-1, NaN, '5'] as number[]) expect(() => over.retryLater(wrong)).toThrow(/milliseconds >= 0/);
+  expect(() => over.reject(0x10)).toThrow(/reason code/);
+  directing = (context) => [context.deadLetter('never mind'), context.reject(0x97)];
+  broker.publish('site/1/device/1', 'data', { qos: 1 });
+  const [, rejected] = await broker.log.waitForReceived('puback', 2);
+  // The last one counts.
+  expect(directed).toEqual([true, true]);
+  expect(rejected.reasonCode).toBe(0x97);
+  expect(strategy.stats).toMatchObject({ succeeded: 1, rejected: 1, deadLettered: 0 });
+  expect(logged.filter((line) => line.includes('asked for a rejection (0x97)'))).toHaveLength(1);
   await close();
 });
