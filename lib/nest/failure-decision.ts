@@ -3,7 +3,14 @@ import { errorText } from '../error-text.js';
 import { isTransportError, TimeoutError } from '../errors.js';
 import { type DeadLetterTarget } from './dead-letter-target.js';
 import { CallbackDeadline } from './deadline-queue.js';
-import { checkedDecision, decideByTable, type Failure, fullForm, type ResolvedDecision } from './failure-policy.js';
+import {
+  checkedDecision,
+  decideByTable,
+  type Failure,
+  fullForm,
+  hasRunsLeft,
+  type ResolvedDecision,
+} from './failure-policy.js';
 import { type HandlerRun } from './handler-run.js';
 import { type Directive } from './mqtt-message.context.js';
 import { loggedByNest } from './nest-log.js';
@@ -26,7 +33,7 @@ export class FailureDecision {
     const random = this.host.clock.random();
     this.report(run, failure);
     if (run.directive !== undefined) return run.directive;
-    if (policy.decide === undefined) return decideByTable(policy, failure, random);
+    if (policy.decide === undefined || hasRunsLeft(policy, failure)) return decideByTable(policy, failure, random);
     const complete = (given: unknown): ResolvedDecision => fullForm(checkedDecision(given), policy, failure, random);
     const broken = (error: unknown): ResolvedDecision => {
       this.host.logger.error(

@@ -76,7 +76,12 @@ export interface RetryOptions {
   readonly maxHold?: number;
 }
 
+/** A handler takes from the strategy's policy what its own does not say. */
 export interface FailurePolicyOptions {
+  /**
+   * Runs in this process before the end, or their number alone. Where a handler gives this without `then`, and the strategy's
+   * policy is a function, that function is asked once these runs are used up; what it retries waits as this says.
+   */
   readonly retry?: RetryOptions | number;
   /**
    * What follows when the runs in this process are used up:
@@ -119,9 +124,14 @@ export const DEFAULT_FAILURE_POLICY: FailurePolicy = {
   decide: undefined,
 };
 
-/** What the table of options says about a failure. Retrying cannot cure a payload that does not decode. */
+/** The runs of the table are not used up. Retrying cannot cure a payload that does not decode. */
+export function hasRunsLeft(policy: FailurePolicy, failure: Failure): boolean {
+  return failure.kind !== 'undecodable' && failure.run < policy.attempts;
+}
+
+/** What the table of options says about a failure. */
 export function decideByTable(policy: FailurePolicy, failure: Failure, random: number): ResolvedDecision {
-  if (failure.kind !== 'undecodable' && failure.run < policy.attempts) {
+  if (hasRunsLeft(policy, failure)) {
     return { action: 'retry', delayMs: backoffDelay(policy.backoff, failure.run - 1, random) };
   }
   return fullForm(policy.then, policy, failure, random);
@@ -162,14 +172,19 @@ export function checkedDecision(given: unknown): FailureDecision | undefined {
   return given as FailureDecision;
 }
 
-/** @throws OptionsError */
+/**
+ * @param base the strategy's policy, for what a handler does not say: its function as well, unless the handler says what is
+ * done `then`
+ * @throws OptionsError
+ */
 export function resolveFailurePolicy(
   given: FailurePolicyOptions | FailureFunction | undefined,
   path: string,
   base: FailurePolicy = DEFAULT_FAILURE_POLICY,
 ): FailurePolicy {
   if (given === undefined) return base;
-  if (typeof given === 'function') return { ...base, decide: given };
+  // It is asked for every failure.
+  if (typeof given === 'function') return { ...base, attempts: 1, decide: given };
   if (typeof given !== 'object' || given === null || Array.isArray(given)) {
     throw new OptionsError(
       path,
@@ -190,7 +205,7 @@ export function resolveFailurePolicy(
     maxHold: retry.maxHold ?? base.maxHold,
     then: given.then ?? base.then,
     rejectReasonCode: given.rejectReasonCode ?? base.rejectReasonCode,
-    decide: undefined,
+    decide: given.then === undefined ? base.decide : undefined,
   };
 }
 

@@ -62,7 +62,10 @@ export interface MqttHandlerOptions {
   readonly handlerTimeout?: number;
   /** ms; 0 = none. Default: the strategy's `detachTimeout`. */
   readonly detachTimeout?: number;
-  /** Default: the strategy's `failure`. */
+  /**
+   * Default: the strategy's `failure`. A function replaces it. So does an object with `then`; one without takes over what it
+   * does not say, the strategy's function too, which is asked once the handler's runs are used up.
+   */
   readonly failure?: FailurePolicyOptions | FailureFunction;
   /** For event handlers: data and results are arrays, the context is an `MqttBatchContext`. */
   readonly batch?: BatchOptions;
