@@ -18,6 +18,8 @@ export interface AppConfig {
   readonly concurrency: number;
   readonly receiveMaximum: number;
   readonly redeliverAfterMs: number;
+  /** Longest pause between two tries to reach Pulsar. Default: the product's. */
+  readonly pulsarBackoffMs?: number;
   /** Age of an un-acknowledged message from which on the status is `stalled`. Default: the product's. */
   readonly stalledAfterMs?: number;
   /** Runs in the process after the first one, before the message is left to the broker. */

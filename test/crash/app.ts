@@ -16,6 +16,7 @@ import {
   type MqttMessageContext,
   MqttServerStrategy,
   PulsarClientProxy,
+  type PulsarClientProxyOptions,
   PulsarRecordBuilder,
 } from '../../lib/index.js';
 import { idOf } from '../wire/evidence.js';
@@ -60,15 +61,18 @@ class TelemetryController {
   }
 }
 
+const pulsarOptions: PulsarClientProxyOptions = {
+  url: config.pulsarUrl,
+  ...(config.pulsarBackoffMs === undefined ? {} : { backoff: { max: config.pulsarBackoffMs } }),
+};
+
 @Module({
-  imports: [
-    ClientsModule.register([{ name: 'PULSAR', customClass: PulsarClientProxy, options: { url: config.pulsarUrl } }]),
-  ],
+  imports: [ClientsModule.register([{ name: 'PULSAR', customClass: PulsarClientProxy, options: pulsarOptions }])],
   controllers: [TelemetryController],
 })
 class AppModule {}
 
-const deadLetters = config.deadLetterTopic === undefined ? undefined : new PulsarClientProxy({ url: config.pulsarUrl });
+const deadLetters = config.deadLetterTopic === undefined ? undefined : new PulsarClientProxy(pulsarOptions);
 function decide(failure: Failure): FailureDecision {
   if (failure.error instanceof Error && failure.error.message.endsWith('is poison')) return 'deadLetter';
   return failure.run <= (config.retries ?? 0) ? 'retry' : 'redeliver';

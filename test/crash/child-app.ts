@@ -36,7 +36,8 @@ export class ChildApp {
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     });
     const app = new ChildApp(child, config);
-    await app.report('ready', 30_000);
+    // A broker that sends a whole backlog before the SUBACK, over a link that is cut meanwhile, takes its time.
+    await app.report('ready', 120_000);
     return app;
   }
 

@@ -18,6 +18,8 @@ export function endToEndApp(
     failRate: FAIL_RATE,
     retries: 2,
     redeliverAfterMs: 1000,
+    // After an outage of a quarter of a minute the next try could be as far away: the backlog would double.
+    pulsarBackoffMs: 5000,
     ...own,
   };
 }
