@@ -310,8 +310,13 @@ export class MqttServerStrategy
       reportDelivery(this.client.clientId, delivery, 'unmatched');
       this.unmatched.take(delivery);
     } else {
-      const task = new DeliveryTask(this, delivery, entries, this.keys.of(delivery, entries[0].filter));
-      this.gate.enter(task);
+      const { owner: old, state } = delivery.replaces ?? {};
+      const once = old instanceof DeliveryTask ? old : undefined;
+      const key = once === undefined ? this.keys.of(delivery, entries[0].filter) : once.key;
+      const task = new DeliveryTask(this, delivery, entries, key);
+      delivery.owner = task;
+      if (once === undefined) this.gate.enter(task);
+      else this.gate.enterFor(once, task, state !== 'settled');
       this.intake.entered(delivery);
     }
   }
