@@ -177,3 +177,17 @@ describe('pause() and drain()', () => {
     expect(running.strategy.health().details['paused']).toBe(false);
   });
 });
+
+// Where messages stand in front of the end of the stream and nobody reads, only a ping meets the dead socket.
+it('a broker that is gone while reading is paused is noticed by the keep alive, and nothing is lost', async () => {
+  await start({ keepAlive: 1, reconnect: { initial: 5, max: 10 } });
+  running.strategy.pause();
+  for (let i = 0; i < 50; i += 1) running.broker.publish('waits/1', Buffer.alloc(2_000, String(i % 10)), { qos: 1 });
+  await until(() => running.broker.log.sent('publish').length === 50);
+  running.broker.cut();
+  await until(() => running.broker.log.received('connect').length === 2);
+  running.strategy.resume();
+  end.open();
+  await until(() => new Set(running.broker.log.received('puback').map(({ messageId }) => messageId)).size === 50);
+  expect(started).toHaveLength(50);
+});
