@@ -45,3 +45,4 @@ export {
   type SubscriptionRequest,
   type UserProperty,
 } from './codec/packets.js';
+export { type Endpoint } from '../net/dial.js';

@@ -1,7 +1,6 @@
 import { inspect } from 'node:util';
 import { errorText } from '../error-text.js';
-import { type MqttDelivery, type MqttMessage, type UserProperty } from '../mqtt/index.js';
-import { type Endpoint } from '../net/dial.js';
+import { type Endpoint, type MqttDelivery, type MqttMessage, type UserProperty } from '../mqtt/index.js';
 import { type Failure } from './failure-policy.js';
 import { messageFacts, messageProperties, userProperties } from './message-properties.js';
 

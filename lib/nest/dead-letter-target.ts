@@ -1,7 +1,6 @@
 import { ClientMqtt } from '@nestjs/microservices';
 import { LocalProtocolError } from '../errors.js';
-import { type MqttMessage } from '../mqtt/index.js';
-import { type Endpoint } from '../net/dial.js';
+import { type Endpoint, type MqttMessage } from '../mqtt/index.js';
 import { type CarriesDeadLetters, DEAD_LETTER_ENDPOINTS } from './dead-letter-record.js';
 import { type HandlerRegistry } from './handler-registry.js';
 import { type DeadLetterOptions } from './mqtt-server-options.js';

@@ -3,6 +3,7 @@ import { ClientProxy, type MsPattern, type ReadPacket, type WritePacket } from '
 import { type Observable } from 'rxjs';
 import { ClosedError, TransportError } from '../errors.js';
 import {
+  type Endpoint,
   type ConnectResult,
   MqttClient,
   type MqttClientEvents,
@@ -13,7 +14,6 @@ import {
   type UserProperty,
 } from '../mqtt/index.js';
 import { type Clock, systemClock } from '../net/clock.js';
-import { type Endpoint } from '../net/dial.js';
 import {
   type CarriesDeadLetters,
   type DeadLetter,
