@@ -133,7 +133,13 @@ export class PacketReader {
 
 /** The bytes of a packet, in the version of the connection. */
 export function encodePacket(packet: Packet, version: number): Buffer {
-  return generate(packet, { protocolVersion: version });
+  const { properties } = packet as { readonly properties?: { readonly userProperties?: object } };
+  if (properties?.userProperties === undefined || Object.keys(properties.userProperties).length > 0) {
+    return generate(packet, { protocolVersion: version });
+  }
+  // mqtt-packet makes no bytes at all of a packet with an empty set of them.
+  const { userProperties: _none, ...others } = properties;
+  return generate({ ...packet, properties: others } as Packet, { protocolVersion: version });
 }
 
 /** A copy without the undefined fields, since mqtt-packet takes their presence for a value. */

@@ -182,6 +182,14 @@ describe('sessions of the in-memory MQTT broker, MQTT 5 alone', () => {
     await broker.close();
   });
 
+  it('delivers a message whose set of user properties is empty', async () => {
+    const client = await open();
+    await client.subscribe('t', 1);
+    broker.publish('t', 'a', { qos: 1, properties: { userProperties: {} } });
+    await client.settled();
+    expect(client.received.filter(({ cmd }) => cmd === 'publish')).toHaveLength(1);
+  });
+
   it('sends no more than Receive Maximum, and more where it is told to break it', async () => {
     const client = await open({ properties: { receiveMaximum: 2 } });
     await client.subscribe('t', 2);
