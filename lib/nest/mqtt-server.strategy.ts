@@ -226,8 +226,9 @@ export class MqttServerStrategy
     this.publishStatus();
   }
 
-  /** Ends `pause()`, `drain()` and a halt. */
+  /** Ends `pause()`, `drain()` and a halt; not a `close()`. */
   resume(): void {
+    if (this.shutdown.isClosing) return;
     this.hurryBatches(false);
     // While the gate is closed, so that what was halted goes before what came since.
     this.redelivery.resumed();

@@ -52,6 +52,21 @@ describe('drain()', () => {
     await until(() => drained);
   });
 
+  it('resume() takes back no close(): it goes on waiting for what runs', async () => {
+    await running.close();
+    running = await startApp([Handlers], { strategy: { shutdownTimeout: 600_000 } });
+    running.broker.publish('slow', 'x');
+    await until(() => begun === 2);
+    let closed = false;
+    const closing = running.app.close().then(() => (closed = true));
+    running.strategy.resume();
+    await settled();
+    expect(closed).toBe(false);
+    work.open();
+    await closing;
+    expect(running.broker.log.received('puback')).toHaveLength(1);
+  });
+
   it('resolves when resume() takes it back: what runs goes on', async () => {
     running.strategy.resume();
     await until(() => drained);

@@ -67,3 +67,13 @@ export function filterOf(part: Part): string {
 export function identifierOf(part: Part): number | undefined {
   return isSubscribe(part) ? requestOf(part).subscriptionIdentifier : undefined;
 }
+
+/** Refused only for its packet identifier. 3.1.1 cannot say so: there it is likely on a resumed session. */
+export function identifierClashes(part: Part, reasonCode: number, version4: boolean, resumed: boolean): boolean {
+  if (part.askedAgain === true) return false;
+  if (reasonCode === IDENTIFIER_IN_USE) return resumed || isSubscribe(part);
+  return version4 && resumed && reasonCode === FAILURE_OF_3_1_1;
+}
+
+const IDENTIFIER_IN_USE = 0x91;
+const FAILURE_OF_3_1_1 = 0x80;

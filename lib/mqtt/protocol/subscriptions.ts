@@ -13,6 +13,7 @@ import { GrantedFilters } from './granted-filters.js';
 import { SUBSCRIBE_IDENTIFIERS } from './packet-ids.js';
 import {
   filterOf,
+  identifierClashes,
   identifierOf,
   isSubscribe,
   isUnsubscribe,
@@ -39,8 +40,6 @@ interface AnsweredPart extends Answer {
 }
 
 const NO_SUBSCRIPTION_EXISTED = 0x11;
-const IDENTIFIER_IN_USE = 0x91;
-const FAILURE_OF_3_1_1 = 0x80;
 
 /**
  * What we want to be subscribed to and what the server's session has. On a new session everything wanted is subscribed
@@ -258,11 +257,11 @@ export class Subscriptions {
     this.recordAtEnd();
   }
 
-  /** Refused only for its packet identifier. 3.1.1 cannot say so: there it is likely on a resumed session. */
-  private clashes({ askedAgain, job }: Part, reasonCode: number): boolean {
-    if (askedAgain === true) return false;
-    if (reasonCode === IDENTIFIER_IN_USE) return this.resumed || job.kind === 'subscribed';
-    return this.core.version === 4 && this.resumed && reasonCode === FAILURE_OF_3_1_1;
+  /** To be sent once more with another packet identifier; not if something else was asked about its filter since. */
+  private clashes(part: Part, reasonCode: number): boolean {
+    const wanted = this.wanted.get(filterOf(part));
+    if (wanted !== (isSubscribe(part) ? requestOf(part) : undefined)) return false;
+    return identifierClashes(part, reasonCode, this.core.version === 4, this.resumed);
   }
 
   private askAgain(parts: readonly Part[]): void {

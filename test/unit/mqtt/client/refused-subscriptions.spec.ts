@@ -103,3 +103,37 @@ describe('a server that takes the identifiers of its deliveries for ours', () =>
     expect(broker.log.received('subscribe')).toHaveLength(2);
   });
 });
+
+describe('asked again with another identifier: not what was overtaken meanwhile', () => {
+  const resumed = async (refused: 'suback' | 'unsuback') => {
+    const broker = await startBroker();
+    const first = newClient(broker, { protocolVersion: 5, clientId: 'app' });
+    await first.connect();
+    await first.subscribe([{ filter: 'a', qos: 1 }]);
+    first.destroy();
+    const stop = broker.onSend((packet) => {
+      if (packet.cmd !== refused) return undefined;
+      stop();
+      return { ...packet, granted: [0x91] };
+    });
+    const client = newClient(broker, { protocolVersion: 5, clientId: 'app' });
+    await client.connect();
+    return { broker, client };
+  };
+
+  it('an UNSUBSCRIBE does not undo the SUBSCRIBE behind it', async () => {
+    const { broker, client } = await resumed('unsuback');
+    const [left, granted] = await Promise.all([client.unsubscribe(['a']), client.subscribe([{ filter: 'a', qos: 1 }])]);
+    expect([left[0].reasonCode, granted[0].reasonCode]).toEqual([0x91, 1]);
+    broker.publish('a', 'x', { qos: 1 });
+    await broker.log.waitFor(() => client.handedOut.length === 1);
+  });
+
+  it('a SUBSCRIBE does not undo the UNSUBSCRIBE behind it', async () => {
+    const { broker, client } = await resumed('suback');
+    const [granted, left] = await Promise.all([client.subscribe([{ filter: 'a', qos: 1 }]), client.unsubscribe(['a'])]);
+    expect([granted[0].reasonCode, left[0].reasonCode]).toEqual([0x91, 0]);
+    expect(broker.log.received('subscribe')).toHaveLength(2);
+    expect(broker.session('app')?.subscriptions.size).toBe(0);
+  });
+});
