@@ -262,6 +262,8 @@ export class MqttServerStrategy
     this.stats[outcome] += 1;
     reportDelivery(this.client.clientId, task.delivery, outcome === 'succeeded' ? 'acknowledged' : outcome);
     this.client.acknowledge(task.delivery, reasonCode);
+    // The collector sees an old delivery that holds young tasks as a reason to keep them.
+    task.delivery.owner = undefined;
     this.gate.release(task);
     this.intake.left(task.delivery);
     if (task.held) {
@@ -311,13 +313,13 @@ export class MqttServerStrategy
       reportDelivery(this.client.clientId, delivery, 'unmatched');
       this.unmatched.take(delivery);
     } else {
-      const { owner: old, state } = delivery.replaces ?? {};
+      const old = delivery.replaces?.owner;
       const once = old instanceof DeliveryTask ? old : undefined;
       const key = once === undefined ? this.keys.of(delivery, entries[0].filter) : once.key;
       const task = new DeliveryTask(this, delivery, entries, key);
       delivery.owner = task;
       if (once === undefined) this.gate.enter(task);
-      else this.gate.enterFor(once, task, state !== 'settled');
+      else this.gate.enterFor(once, task, once.delivery.state !== 'settled');
       this.intake.entered(delivery);
     }
   }
