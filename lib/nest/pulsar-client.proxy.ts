@@ -26,6 +26,7 @@ import {
   type TopicProducerOptions,
 } from './proxy-options.js';
 import { producerMessage } from './producer-message.js';
+import { PulsarConnectionLog } from './pulsar-connection-log.js';
 import { ProducerPool } from './pulsar-producer-pool.js';
 import { isPulsarRecord, PulsarRecord } from './pulsar-record.js';
 import { toPulsarTopic } from './pulsar-topic-mapping.js';
@@ -72,6 +73,7 @@ export class PulsarClientProxy extends ClientProxy implements HealthSource, Carr
 
   private readonly client: PulsarClient;
   private readonly pool: ProducerPool;
+  private readonly connectionLog: PulsarConnectionLog;
   private readonly reports: EmitReports;
   private readonly own: OwnPulsarOptions;
   private readonly targets = new Map<string, Target>();
@@ -95,6 +97,7 @@ export class PulsarClientProxy extends ClientProxy implements HealthSource, Carr
       },
       clock,
     );
+    this.connectionLog = new PulsarConnectionLog(this.client, this.pool, this.logger, clock);
     this.listen();
     proxyCreated();
   }
@@ -214,6 +217,7 @@ export class PulsarClientProxy extends ClientProxy implements HealthSource, Carr
 
   private async createProducer(topic: string): Promise<PulsarProducer> {
     const producer = await this.client.createProducer({ ...this.producerOptions(topic), topic });
+    producer.on('connected', ({ broker }) => this.connectionLog.reached(broker));
     producer.on('terminated', ({ cause }) => this.pool.ended(topic, producer, cause));
     producer.on('encryptionFailed', ({ cause, inTheClear }) => {
       if (inTheClear) this.logger.error(`Messages to ${topic} go out without encryption: ${cause.message}`);

@@ -17,7 +17,7 @@ class FakeClient {
   status = { state: 'open', connected: false, lastError: undefined as unknown, connections: [], producers: 0 };
   refusal: unknown = undefined;
   closed = 0;
-  private readonly listeners = new Map<string, (() => void)[]>();
+  private readonly listeners = new Map<string, ((payload: object) => void)[]>();
 
   constructor(readonly given: Record<string, unknown>) {
     FakeClient.last = this;
@@ -33,13 +33,14 @@ class FakeClient {
 
   async connect(): Promise<void> {}
 
-  on(event: string, listener: () => void): () => void {
+  on(event: string, listener: (payload: object) => void): () => void {
     this.listeners.set(event, [...(this.listeners.get(event) ?? []), listener]);
     return () => undefined;
   }
 
   tell(event: string): void {
-    for (const listener of this.listeners.get(event) ?? []) listener();
+    for (const listener of this.listeners.get(event) ?? [])
+      listener({ broker: 'pulsar://broker:6650', cause: new ConnectionError('gone') });
   }
 
   async close(): Promise<void> {
