@@ -1,5 +1,6 @@
 import { type Logger } from '@nestjs/common';
 import { type MqttClient } from '../mqtt/index.js';
+import { counted } from './counted.js';
 import { type IntakeControl } from './intake-control.js';
 import { type MqttServerStats } from './task-host.js';
 
@@ -19,7 +20,7 @@ export interface ReconnectHost {
 export function controlledReconnect({ client, intake, stats, logger }: ReconnectHost, held: number): boolean {
   if (client.status.state !== 'connected' || intake.has('paused') || intake.has('halted')) return false;
   stats.reconnects += 1;
-  logger.warn(`Reconnecting to have ${held} failed messages sent again`);
-  client.reconnect(`${held} failed messages are to be sent again`);
+  logger.warn(`Reconnecting to have ${counted(held, 'failed message')} sent again`);
+  client.reconnect(`${counted(held, 'failed message is', 'failed messages are')} to be sent again`);
   return true;
 }

@@ -1,7 +1,7 @@
 import { type MessageHandler } from '@nestjs/microservices';
 import { OptionsError } from '../errors.js';
 import { withoutShare } from '../mqtt/index.js';
-import { describeValue } from '../option-checks.js';
+import { describeValue, isPlainObject } from '../option-checks.js';
 import { resolveHandlerOptions } from './handler-options.js';
 import { type HandlerEntry } from './handler-registry.js';
 import { type ResolvedMqttServerOptions } from './mqtt-server-options.js';
@@ -22,6 +22,14 @@ export function handlerEntry(
   const { handlerName, capturesFailures, ...given } = extras;
   if (typeof subscribed !== 'string') throw new OptionsError('handlers', 'a topic filter', describeValue(subscribed));
   const path = `handlers['${subscribed}']`;
+  if (server.envelope !== 'nest' && isObjectPattern(subscribed)) {
+    throw new OptionsError(
+      path,
+      "a topic filter such as 'devices/+/telemetry' (objects only with envelope: 'nest'; a handler for another " +
+        'transport names it: @MessagePattern(pattern, Transport.TCP))',
+      'an object',
+    );
+  }
   const options = resolveHandlerOptions(given, server, path, capturesFailures === true);
   if (options.failure.then === 'deadLetter' && server.deadLetter === undefined) {
     throw new OptionsError(
@@ -59,4 +67,17 @@ export function handlerEntry(
     capturesFailures: capturesFailures === true,
     collector: undefined,
   };
+}
+
+/** What Nest makes of a pattern that is an object: its own MQTT client publishes to a topic of that name, no device does. */
+function isObjectPattern(subscribed: string): boolean {
+  return subscribed.startsWith('{') && isPlainObject(tryJson(subscribed));
+}
+
+function tryJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }

@@ -32,7 +32,7 @@ export class HoldReport {
     this.unsaid = 0;
     this.logger.error(
       `Held: a message on '${message.topic}' is not acknowledged, age ${Math.round(now - receivedAt)} ms, attempt ${attempt}; ` +
-        `${redelivery.size} held, they use up the broker's window; ${NEXT[reason]}${more}`,
+        `${redelivery.size} held, using up the broker's window; ${NEXT[reason]}${more}`,
     );
   }
 

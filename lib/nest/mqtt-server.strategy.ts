@@ -298,8 +298,7 @@ export class MqttServerStrategy
   }
 
   private async start(): Promise<void> {
-    // `subscriptions()` before the first connection: a resumed session delivers before anything is subscribed.
-    await startSession(this.client, this.registry.subscriptions(), this.options, this.deadLetter, this.logger);
+    await startSession(this.client, this.registry, this.options, this.deadLetter, this.logger);
     this.stallWatch.start();
     this.publishStatus();
   }

@@ -1,4 +1,5 @@
 import { type MqttClient } from '../mqtt/index.js';
+import { counted } from './counted.js';
 import { type DeliveryGate } from './delivery-gate.js';
 import { type ComponentHealth } from './health.js';
 import { type IntakeControl } from './intake-control.js';
@@ -97,8 +98,10 @@ export class ServerHealth {
 
   private whyStalled(): string | undefined {
     const { held } = this;
-    if (held > 0) return `stalled: ${held} failed messages are held`;
     const topic = this.parts.client.oldestUnacknowledged()?.delivery.message.topic;
-    return topic === undefined ? undefined : `stalled: a message on '${topic}' is not acknowledged`;
+    if (held === 0) return topic === undefined ? undefined : `stalled: a message on '${topic}' is not acknowledged`;
+    // QoS 0 is in nobody's window.
+    const oldest = topic === undefined ? '' : `, the oldest that is not acknowledged is on '${topic}'`;
+    return `stalled: ${counted(held, 'failed message is held', 'failed messages are held')}${oldest}`;
   }
 }

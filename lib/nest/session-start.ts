@@ -1,9 +1,11 @@
 import { type Logger } from '@nestjs/common';
 import { assertGranted, type MqttClient } from '../mqtt/index.js';
+import { counted } from './counted.js';
 import { type DeadLetterTarget } from './dead-letter-target.js';
-import { type WantedSubscription } from './handler-registry.js';
+import { type HandlerRegistry } from './handler-registry.js';
 import { type ResolvedMqttServerOptions } from './mqtt-server-options.js';
 import { describeSession } from './session-report.js';
+import { reportSubscriptions, warnBeforeStart } from './start-report.js';
 
 /** What the session says by itself goes to the log; a lost session is never silent. */
 export function logSessionEvents(client: MqttClient, logger: Logger): void {
@@ -17,7 +19,8 @@ export function logSessionEvents(client: MqttClient, logger: Logger): void {
   client.on('error', (error) => logger.error(error.message));
   client.on('sessionLost', ({ orphaned }) =>
     logger.error(
-      `The broker has lost our session: what it had queued for us is gone. ${orphaned} unacknowledged messages are here and go on.`,
+      'The broker has lost our session: what it had queued for us is gone. ' +
+        `Here ${counted(orphaned, 'unacknowledged message goes on', 'unacknowledged messages go on')}.`,
     ),
   );
 }
@@ -25,17 +28,21 @@ export function logSessionEvents(client: MqttClient, logger: Logger): void {
 /** Connects and subscribes. @throws what `connect()` and `assertGranted()` throw; the client is destroyed then */
 export async function startSession(
   client: MqttClient,
-  wanted: readonly WantedSubscription[],
+  registry: HandlerRegistry,
   options: ResolvedMqttServerOptions,
   deadLetter: DeadLetterTarget | undefined,
   logger: Logger,
 ): Promise<void> {
-  if (deadLetter !== undefined) warnOfCircle(deadLetter, logger);
+  // Before the first connection: a resumed session delivers before anything is subscribed.
+  const wanted = registry.subscriptions();
+  warnBeforeStart(registry, options, deadLetter, logger);
   try {
     logger.log(describeSession(await client.connect(), client.window.size));
     if (options.unsubscribe.length > 0) await client.unsubscribe(options.unsubscribe);
     if (wanted.length > 0) {
-      assertGranted(await client.subscribe(wanted), { allowLower: options.allowLowerQos });
+      const grants = await client.subscribe(wanted);
+      assertGranted(grants, { allowLower: options.allowLowerQos });
+      reportSubscriptions(grants, registry, logger);
     } else {
       logger.warn(`No controller has a handler for the strategy '${options.name}': nothing is subscribed`);
     }
@@ -43,17 +50,4 @@ export async function startSession(
     client.destroy();
     throw error;
   }
-}
-
-/** Said and not refused: the handler may do anything else with letters. */
-function warnOfCircle(target: DeadLetterTarget, logger: Logger): void {
-  const receiver = target.receiver();
-  if (receiver === undefined) return;
-  const { topic, filter } = receiver;
-  const where = target.broker === 'same' ? '' : ' where they go to the same broker';
-  const what = target.broker === 'same' ? 'is kept and stalls' : 'goes in circles for ever';
-  logger.warn(
-    `Dead letters go to '${topic}', which the handler of '${filter}' receives as well${where}: ` +
-      `one that is dead-lettered there again ${what}`,
-  );
 }

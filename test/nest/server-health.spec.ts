@@ -16,6 +16,10 @@ class Handlers {
   halts(): void {
     throw new Error('no');
   }
+  @MqttEvent('fails/+')
+  fails(): void {
+    throw new Error('no');
+  }
   @MqttEvent('waits/+')
   waits(payload: Buffer): Promise<void> {
     started.push(String(payload));
@@ -109,6 +113,23 @@ describe('without a connection', () => {
     running.strategy.client.reconnect('wanted');
     await until(() => running.broker.log.received('connect').length === 3 && running.strategy.state === 'connected');
     expect(reasons).toEqual(['not connected (reconnecting): Reconnecting: wanted']);
+  });
+});
+
+describe('stalled', () => {
+  it('the reason counts what is held and names the topic that all wait for', async () => {
+    await start();
+    publish('fails/1');
+    await until(() => running.strategy.state === 'stalled');
+    expect(running.strategy.health()).toMatchObject({
+      status: 'down',
+      reason: "stalled: 1 failed message is held, the oldest that is not acknowledged is on 'fails/1'",
+    });
+    publish('fails/2');
+    await until(() => running.strategy.stats.held === 2);
+    expect(running.strategy.health().reason).toBe(
+      "stalled: 2 failed messages are held, the oldest that is not acknowledged is on 'fails/1'",
+    );
   });
 });
 

@@ -19,6 +19,7 @@ export async function start(mqttUrl: string, pulsarUrl: string, port: number): P
           url: mqttUrl,
           clientId: 'ingest-1',
           deadLetter: { client: pulsar, pattern: 'dead-letters' },
+          failure: { then: 'deadLetter' },
         }),
       }),
     ],

@@ -24,7 +24,7 @@ it('one line for 10,000 failures; it names topic, age and attempt of the oldest,
   await pass(1_200);
   for (let i = 0; i < 10_000; i += 1) hold();
   expect(errors).toEqual([
-    "Held: a message on 'a/b' is not acknowledged, age 1200 ms, attempt 2; 1 held, they use up the broker's window; " +
+    "Held: a message on 'a/b' is not acknowledged, age 1200 ms, attempt 2; 1 held, using up the broker's window; " +
       'a controlled reconnect brings it again',
   ]);
 });
