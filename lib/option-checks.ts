@@ -10,6 +10,9 @@ export type OptionCheck = (path: string, value: unknown) => void;
 /** One check per key of the options type, so that a new option cannot be forgotten here. */
 export type OptionSchema<T extends object> = { readonly [K in keyof Required<T>]: OptionCheck };
 
+/** The names that were known where an unknown one was found. */
+const knownNames = new WeakMap<OptionsError, readonly string[]>();
+
 /** Marks the checks that also see `undefined`. */
 const REQUIRED = Symbol('required');
 
@@ -28,9 +31,7 @@ export function checkOptions<T extends object>(
   }
   const names = Object.keys(schema);
   for (const key of Object.keys(input)) {
-    if (Object.hasOwn(schema, key)) continue;
-    const expected = names.length === 0 ? 'no options' : `one of ${names.join(', ')}`;
-    throw new OptionsError(join(path, key), expected, 'an unknown option', nearestName(key, names));
+    if (!Object.hasOwn(schema, key)) throw unknownOption(path, key, names);
   }
   for (const key of names) {
     const check = schema[key as keyof OptionSchema<T>];
@@ -42,10 +43,60 @@ export function checkOptions<T extends object>(
 /** The value must be there. */
 export function required(check: OptionCheck): OptionCheck {
   const wrapped = (path: string, value: unknown): void => {
-    if (value === undefined) throw new OptionsError(path, 'a value', 'nothing');
+    if (value === undefined) throw new OptionsError(path, expectation(path, check), 'nothing');
     check(path, value);
   };
   return Object.assign(wrapped, { [REQUIRED]: true });
+}
+
+/** What a check says that it wants. */
+function expectation(path: string, check: OptionCheck): string {
+  try {
+    check(path, undefined);
+  } catch (error) {
+    if (error instanceof OptionsError) return error.expected;
+  }
+  return 'a value';
+}
+
+/**
+ * Runs the parser of options beside which some of our own stand: where it finds an unknown name at `path`, the error lists
+ * ours first and then the parser's, and the nearest one may be of either.
+ */
+export function withOwnNames<T>(parse: () => T, path: string, own: readonly string[]): T {
+  try {
+    return parse();
+  } catch (error) {
+    throw addNames(error, path, own);
+  }
+}
+
+/** The same for an error that was caught. */
+export function addNames(error: unknown, path: string, own: readonly string[]): unknown {
+  const known = error instanceof OptionsError ? knownNames.get(error) : undefined;
+  if (known === undefined) return error;
+  const { path: where } = error as OptionsError;
+  const key = where.slice(join(path, '').length);
+  return where === join(path, key) && !key.includes('.') ? unknownOption(path, key, [...own, ...known]) : error;
+}
+
+function unknownOption(path: string, key: string, names: readonly string[]): OptionsError {
+  const expected = names.length === 0 ? 'no options' : `one of ${names.join(', ')}`;
+  const error = new OptionsError(join(path, key), expected, 'an unknown option', nearestName(key, names));
+  knownNames.set(error, names);
+  return error;
+}
+
+/**
+ * A `url` that is there and `undefined` is a mistake: most often an environment variable that is not set, in whose place a
+ * default would connect somewhere else.
+ *
+ * @throws OptionsError
+ */
+export function checkUrlIsSet(path: string, input: unknown, expected: string): void {
+  if (typeof input !== 'object' || input === null || !Object.hasOwn(input, 'url')) return;
+  if ((input as { url?: unknown }).url !== undefined) return;
+  throw new OptionsError(join(path, 'url'), expected, 'undefined (is an environment variable missing?)');
 }
 
 /** Any value that passes `test`. `expected` completes "expected ...". */
@@ -64,8 +115,9 @@ export function secret(expected: string, test: (value: unknown) => boolean): Opt
 
 export function integer(min = 0, max = Number.MAX_SAFE_INTEGER, unit = ''): OptionCheck {
   const suffix = unit === '' ? '' : ` (${unit})`;
+  const range = max === Number.MAX_SAFE_INTEGER ? `, ${min} or more` : ` from ${min} to ${max}`;
   return satisfies(
-    `an integer from ${min} to ${max}${suffix}`,
+    `an integer${range}${suffix}`,
     (value) => Number.isInteger(value) && (value as number) >= min && (value as number) <= max,
   );
 }
@@ -179,16 +231,82 @@ function join(path: string, key: string): string {
   return path === '' ? key : `${path}.${key}`;
 }
 
-/** The known name a typing error most likely meant; undefined if none is near. */
+/**
+ * The known name that was most likely meant: what another client calls so, else the nearest one for a typing error, else the
+ * only one of which it is a part, or which is a part of it. Undefined if there is none.
+ */
 export function nearestName(name: string, known: readonly string[]): string | undefined {
+  const given = name.toLowerCase();
+  const alias = Object.hasOwn(ELSEWHERE, given) ? ELSEWHERE[given].find((meant) => known.includes(meant)) : undefined;
+  if (alias !== undefined) return alias;
   let best: string | undefined;
-  let bestDistance = Math.max(2, Math.floor(name.length / 3)) + 1;
+  // In a short name a second error leaves nothing to go by.
+  let bestDistance = (given.length <= 4 ? 1 : Math.max(2, Math.floor(given.length / 3))) + 1;
   for (const candidate of known) {
-    const distance = editDistance(name.toLowerCase(), candidate.toLowerCase());
+    const distance = editDistance(given, candidate.toLowerCase());
     if (distance < bestDistance) [best, bestDistance] = [candidate, distance];
   }
-  return best;
+  return best ?? onlyOverlap(given, known);
 }
+
+/** Shorter parts say nothing: `to` is in `topic` and in `store`. */
+const SHORTEST_PART = 4;
+
+function onlyOverlap(given: string, known: readonly string[]): string | undefined {
+  const overlapping = known.filter((candidate) => {
+    const [short, long] = [given, candidate.toLowerCase()].sort((a, b) => a.length - b.length);
+    return short.length >= SHORTEST_PART && long.includes(short);
+  });
+  return overlapping.length === 1 ? overlapping[0] : undefined;
+}
+
+/** Options of well-known clients (MQTT.js, the Pulsar clients, Nest's transports) in lower case, and what they are here. */
+const ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
+  host: ['url'],
+  hostname: ['url'],
+  port: ['url'],
+  protocol: ['url'],
+  server: ['url', 'mqtt'],
+  servers: ['url'],
+  broker: ['url'],
+  brokers: ['url'],
+  brokerurl: ['url'],
+  uri: ['url'],
+  serviceurl: ['url'],
+  user: ['username'],
+  pass: ['password'],
+  clean: ['cleanStart'],
+  cleansession: ['cleanStart'],
+  reconnectperiod: ['reconnect'],
+  connectiontimeout: ['connectTimeout'],
+  connectiontimeoutms: ['connectTimeout'],
+  protocolid: ['protocolVersion'],
+  version: ['protocolVersion'],
+  queueqoszero: ['publishQueue'],
+  wsoptions: ['websocket'],
+  ca: ['tls'],
+  cert: ['tls'],
+  key: ['tls'],
+  rejectunauthorized: ['tls'],
+  tlstrustcertsfilepath: ['tls'],
+  tlsallowinsecureconnection: ['tls'],
+  token: ['auth'],
+  authentication: ['auth'],
+  producername: ['name'],
+  compressiontype: ['compression'],
+  messageroutingmode: ['routing'],
+  blockifqueuefull: ['whenFull'],
+  batchingmaxpublishdelayms: ['batching'],
+  publickeypath: ['encryption'],
+  cryptokeyreader: ['encryption'],
+  prefetchcount: ['concurrency'],
+  deadletterqueue: ['deadLetter'],
+  dlq: ['deadLetter'],
+  retries: ['retry', 'failure'],
+  retry: ['failure'],
+  group: ['sharedGroup'],
+  strategy: ['mqtt'],
+};
 
 /** Optimal string alignment: insertions, deletions, substitutions and swaps of neighbours cost one each. */
 function editDistance(a: string, b: string): number {

@@ -16,6 +16,20 @@ const SCHEMES = {
 
 /** One broker URL. Errors show it without user info. */
 export function parseMqttUrl(url: string, path: string): ResolvedEndpoint {
+  if (!url.includes('://') && !url.startsWith('unix:')) {
+    // It can hold a password all the same.
+    const shown = url.includes('@') ? 'something with user information' : `'${url}'`;
+    throw new OptionsError(path, 'a URL such as mqtt://host:1883 (put mqtt:// before it)', shown);
+  }
+  const [, authority = ''] = /:\/\/([^/?#]*)/.exec(url) ?? [];
+  // A comma can stand in a password.
+  if (authority.slice(authority.lastIndexOf('@') + 1).includes(',')) {
+    throw new OptionsError(
+      path,
+      "one URL; several are an array: ['mqtt://a:1883', 'mqtt://b:1883']",
+      'a list in one text',
+    );
+  }
   let parsed: URL;
   try {
     parsed = new URL(url);

@@ -6,6 +6,7 @@ import {
   arrayOf,
   boolean,
   checkOptions,
+  checkUrlIsSet,
   describeValue,
   either,
   func,
@@ -95,6 +96,7 @@ const publishQueue: OptionSchema<PublishQueueOptions> = {
   offlineQos0: boolean,
 };
 
+const DEFAULT_URL = 'mqtt://localhost:1883';
 const clock = objectWith('now', 'wallTime', 'random', 'setTimer', 'clearTimer', 'endOfTurn');
 
 /** The checks of every option, for those who embed these options in their own (`path` prefixes the errors). */
@@ -149,8 +151,9 @@ export const mqttClientSchema: OptionSchema<MqttClientOptions> = {
  * @throws OptionsError for an unknown key, a wrong value, or options that contradict each other
  */
 export function parseMqttClientOptions(input: MqttClientOptions = {}, path = 'mqtt'): ResolvedMqttClientOptions {
+  checkUrlIsSet(path, input, `a URL, or no 'url' at all for ${DEFAULT_URL}`);
   checkOptions<MqttClientOptions>(path, input, mqttClientSchema);
-  const endpoints = [input.url ?? 'mqtt://localhost:1883']
+  const endpoints = [input.url ?? DEFAULT_URL]
     .flat()
     .map((url, i) => parseMqttUrl(url, typeof input.url === 'object' ? `${path}.url[${i}]` : `${path}.url`));
   const resolved: ResolvedMqttClientOptions = {

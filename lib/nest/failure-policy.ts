@@ -186,9 +186,11 @@ export function resolveFailurePolicy(
   // It is asked for every failure.
   if (typeof given === 'function') return { ...base, attempts: 1, decide: given };
   if (typeof given !== 'object' || given === null || Array.isArray(given)) {
+    const step = FINAL_STEPS.find((name) => name === (given as unknown));
+    const hint = step === undefined ? '' : ` (write { then: '${step}' })`;
     throw new OptionsError(
       path,
-      `an object with ${Object.keys(POLICY).join(', ')}, or a function`,
+      `an object with ${Object.keys(POLICY).join(', ')}, or a function${hint}`,
       describeValue(given),
     );
   }

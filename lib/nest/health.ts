@@ -1,4 +1,6 @@
 import { errorText } from '../error-text.js';
+import { OptionsError } from '../errors.js';
+import { describeValue, isPlainObject } from '../option-checks.js';
 
 /**
  * - `up`: working, or not used yet
@@ -52,7 +54,27 @@ export interface IndicatorService {
  * ```
  */
 export class MqttPulsarHealth {
-  constructor(private readonly sources: Readonly<Record<string, HealthSource>>) {}
+  private readonly sources: Readonly<Record<string, HealthSource>>;
+
+  /**
+   * @param sources strategies and proxies by the name they shall have in the report
+   * @throws OptionsError if they are no such object
+   */
+  constructor(sources: Readonly<Record<string, HealthSource>>) {
+    if (!isPlainObject(sources)) throw new OptionsError('health', EXPECTED, describeValue(sources));
+    if (typeof (sources as { health?: unknown }).health === 'function') {
+      throw new OptionsError('health', EXPECTED, 'a strategy or a proxy without a name');
+    }
+    for (const [name, source] of Object.entries<unknown>(sources)) {
+      if (typeof source === 'object' && source !== null) continue;
+      throw new OptionsError(
+        `health.${name}`,
+        'a strategy, a proxy or something else with health()',
+        describeValue(source),
+      );
+    }
+    this.sources = sources;
+  }
 
   /** Never throws: a part that cannot be asked is `down`. */
   check(): HealthReport {
@@ -84,6 +106,8 @@ export class MqttPulsarHealth {
     return (status === 'down' ? indicator.down(flatten(parts)) : indicator.up(flatten(parts))) as Result;
   }
 }
+
+const EXPECTED = 'an object of what to watch, such as { mqtt: strategy, pulsar: proxy }';
 
 function ask(source: HealthSource): ComponentHealth {
   try {

@@ -2,13 +2,13 @@ import { type ClientProxy } from '@nestjs/microservices';
 import { OptionsError } from '../errors.js';
 import { type MqttClientOptions, type Qos, validateTopicFilter } from '../mqtt/index.js';
 import {
+  addNames,
   anyObject,
   arrayOf,
   checkOptions,
   describeValue,
   integer,
   milliseconds,
-  nearestName,
   objectWith,
   oneOf,
   type OptionCheck,
@@ -154,7 +154,7 @@ export function resolveMqttServerOptions(input: MqttServerOptions): {
   if (given.unmatched === 'deadLetter' && given.deadLetter === undefined) {
     throw new OptionsError(
       'mqtt.unmatched',
-      "'hold' or 'acknowledge' where no deadLetter target is given",
+      "'hold' or 'acknowledge' where no target is given (set the strategy's `deadLetter`)",
       "'deadLetter'",
     );
   }
@@ -162,7 +162,7 @@ export function resolveMqttServerOptions(input: MqttServerOptions): {
   if (failure.then === 'deadLetter' && given.deadLetter === undefined) {
     throw new OptionsError(
       'mqtt.failure.then',
-      "a step other than 'deadLetter' where no deadLetter target is given",
+      "a step other than 'deadLetter' where no target is given (set the strategy's `deadLetter`)",
       "'deadLetter'",
     );
   }
@@ -190,11 +190,9 @@ export function resolveMqttServerOptions(input: MqttServerOptions): {
   };
 }
 
-/** An unknown key was checked by the client, which knows only its own names: the nearest one may be the strategy's. */
+/** An unknown key was checked by the client, which knows only its own names. */
 export function withServerNames(error: unknown): unknown {
-  if (!(error instanceof OptionsError) || error.didYouMean !== undefined) return error;
-  const near = nearestName(error.path.slice(error.path.lastIndexOf('.') + 1), SERVER_OPTION_NAMES);
-  return near === undefined ? error : new OptionsError(error.path, error.expected, 'an unknown option', near);
+  return addNames(error, 'mqtt', SERVER_OPTION_NAMES);
 }
 
 function checkDeadLetter(given: DeadLetterOptions): void {
@@ -206,6 +204,11 @@ function checkDeadLetter(given: DeadLetterOptions): void {
     ),
   });
   if (given.client === undefined || given.pattern === undefined) {
-    throw new OptionsError('mqtt.deadLetter', 'client (a ClientProxy) and pattern', 'only one of them');
+    const neither = given.client === undefined && given.pattern === undefined;
+    throw new OptionsError(
+      'mqtt.deadLetter',
+      'client (a ClientProxy) and pattern',
+      neither ? 'neither' : 'only one of them',
+    );
   }
 }

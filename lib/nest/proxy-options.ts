@@ -5,13 +5,13 @@ import {
   func,
   integer,
   milliseconds,
-  nearestName,
   objectWith,
   oneOf,
   type OptionCheck,
   type OptionSchema,
   satisfies,
   textRecord,
+  withOwnNames,
 } from '../option-checks.js';
 import { type MqttClientOptions, type Qos } from '../mqtt/index.js';
 import { parseProducerOptions, type ProducerOptions, type PulsarClientOptions } from '../pulsar/index.js';
@@ -127,15 +127,7 @@ export function splitMqttOptions(given: MqttClientProxyOptions): { own: OwnMqttO
 
 /** Runs the parser of the client's options; a misspelt name can also mean one of the proxy's own. */
 export function parseClientOptions<T>(parse: () => T, kind: 'pulsar' | 'mqtt'): T {
-  try {
-    return parse();
-  } catch (error) {
-    if (!(error instanceof OptionsError) || !error.message.includes('an unknown option')) throw error;
-    const key = error.path.slice(error.path.lastIndexOf('.') + 1);
-    const names = Object.keys(kind === 'pulsar' ? PULSAR : MQTT);
-    const own = nearestName(key, error.didYouMean === undefined ? names : [error.didYouMean, ...names]);
-    throw new OptionsError(error.path, `${error.expected}, ${names.join(', ')}`, 'an unknown option', own);
-  }
+  return withOwnNames(parse, kind, Object.keys(kind === 'pulsar' ? PULSAR : MQTT));
 }
 
 function split<Own extends object, Client>(

@@ -82,6 +82,7 @@ export class PulsarConnectionLog {
 
   private away(since: number): string {
     const ms = this.clock.now() - since;
+    if (ms < 1_000) return `${Math.ceil(ms)} ms`;
     return ms < 10_000 ? `${(ms / 1_000).toFixed(1)} s` : `${Math.round(ms / 1_000)} s`;
   }
 }

@@ -1,5 +1,6 @@
 import {
   ConfigurableModuleBuilder,
+  type DynamicModule,
   type FactoryProvider,
   Inject,
   Injectable,
@@ -7,6 +8,15 @@ import {
   type OnModuleDestroy,
 } from '@nestjs/common';
 import { OptionsError } from '../errors.js';
+import {
+  anyObject,
+  boolean,
+  checkOptions,
+  isFunction,
+  isPlainObject,
+  type OptionSchema,
+  satisfies,
+} from '../option-checks.js';
 import { MqttClientProxy } from './mqtt-client.proxy.js';
 import { type MqttServerOptions } from './mqtt-server-options.js';
 import { MqttServerStrategy } from './mqtt-server.strategy.js';
@@ -39,6 +49,24 @@ const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } = new ConfigurableModule
   .setExtras({ isGlobal: false }, (definition, { isGlobal }) => ({ ...definition, global: isGlobal }))
   .build();
 
+const NAME = 'MqttPulsarModule';
+const PARTS: OptionSchema<MqttPulsarModuleOptions> = {
+  mqtt: satisfies('an object or a function', (value) => isPlainObject(value) || isFunction(value)),
+  pulsar: anyObject,
+  mqttClient: anyObject,
+};
+
+/** The options, checked: those of `forRootAsync()` are known here at the earliest. The parts check their own. */
+const CHECKED = Symbol('checked options');
+const checked: FactoryProvider<MqttPulsarModuleOptions> = {
+  provide: CHECKED,
+  inject: [MODULE_OPTIONS_TOKEN],
+  useFactory: (options: unknown) => {
+    checkOptions<MqttPulsarModuleOptions>(NAME, options, PARTS);
+    return options;
+  },
+};
+
 function provide<T>(
   token: abstract new (...args: never[]) => T,
   key: keyof MqttPulsarModuleOptions,
@@ -46,7 +74,7 @@ function provide<T>(
 ): FactoryProvider<T> {
   return {
     provide: token,
-    inject: [MODULE_OPTIONS_TOKEN],
+    inject: [CHECKED],
     useFactory: (options: MqttPulsarModuleOptions) => make(options) ?? absent<T>(token.name, key),
   };
 }
@@ -54,7 +82,7 @@ function provide<T>(
 const providers = [
   {
     provide: MqttServerStrategy,
-    inject: [MODULE_OPTIONS_TOKEN, PulsarClientProxy, MqttClientProxy],
+    inject: [CHECKED, PulsarClientProxy, MqttClientProxy],
     useFactory: ({ mqtt }: MqttPulsarModuleOptions, pulsar: PulsarClientProxy, mqttClient: MqttClientProxy) =>
       mqtt === undefined
         ? absent<MqttServerStrategy>('MqttServerStrategy', 'mqtt')
@@ -85,8 +113,14 @@ const providers = [
  * Inject `PulsarClientProxy` or `MqttClientProxy` by class; give `app.get(MqttServerStrategy)` to `connectMicroservice()`.
  * The proxies are closed at the end of the application's shutdown, after the strategy; see also {@link MqttEarlyShutdown}.
  */
-@Module({ providers, exports: providers })
-export class MqttPulsarModule extends ConfigurableModuleClass {}
+@Module({ providers: [checked, ...providers], exports: providers })
+export class MqttPulsarModule extends ConfigurableModuleClass {
+  /** @throws OptionsError for an unknown part; the parts check their options when the application is made */
+  static override forRoot(options: MqttPulsarModuleOptions & { readonly isGlobal?: boolean }): DynamicModule {
+    checkOptions<typeof options>(NAME, options, { ...PARTS, isGlobal: boolean });
+    return super.forRoot(options);
+  }
+}
 
 /**
  * In `providers` of the root module of a hybrid application: closes the strategy of {@link MqttPulsarModule} as the first
@@ -105,6 +139,8 @@ export class MqttEarlyShutdown implements OnModuleDestroy {
   }
 }
 
+const MINIMUM = { mqtt: '{ url, clientId }', pulsar: '{ url }', mqttClient: '{ url }' } as const;
+
 const absentParts = new WeakSet<object>();
 
 /** Nest looks these up on every provider. */
@@ -119,13 +155,14 @@ const LIFECYCLE = new Set([
 ]);
 
 /** Asynchronous options are known after the providers are: so a part without options fails where it is used, and says why. */
-function absent<T>(name: string, key: string): T {
+function absent<T>(name: string, key: keyof MqttPulsarModuleOptions): T {
   const part = new Proxy(
     {},
     {
       get(_target, property) {
         if (typeof property === 'symbol' || LIFECYCLE.has(property)) return undefined;
-        throw new OptionsError(`MqttPulsarModule.${key}`, `options for ${name}, which is used`, 'none');
+        const wanted = `options for ${name}, which is used (pass \`${key}: ${MINIMUM[key]}\` to forRoot())`;
+        throw new OptionsError(`${NAME}.${key}`, wanted, 'none');
       },
     },
   );

@@ -45,5 +45,7 @@ function parseUrl(url: string): Endpoint[] | undefined {
 function invalid(path: string, url: string): never {
   // A URL can hold a password by mistake: it is not repeated.
   const shown = url.includes('@') ? 'a URL with user information' : `'${url}'`;
-  throw new OptionsError(path, 'pulsar://host:port or pulsar+ssl://host:port (hosts separated by commas)', shown);
+  const several = /,[^,]*:\/\//.test(url) ? '; several URLs are an array' : '';
+  const expected = `pulsar://host:port or pulsar+ssl://host:port (hosts separated by commas${several})`;
+  throw new OptionsError(path, expected, shown);
 }

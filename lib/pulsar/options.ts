@@ -8,6 +8,7 @@ import {
   arrayOf,
   boolean,
   checkOptions,
+  checkUrlIsSet,
   either,
   func,
   integer,
@@ -57,7 +58,13 @@ const backoff: OptionSchema<BackoffOptions> = {
 };
 
 const clientSchema: OptionSchema<PulsarClientOptions> = {
-  url: required(either('a URL or a list of URLs', [isText, nonEmptyText], [isArray, arrayOf(nonEmptyText, 1)])),
+  url: required(
+    either(
+      'a URL such as pulsar://localhost:6650, or an array of them',
+      [isText, nonEmptyText],
+      [isArray, arrayOf(nonEmptyText, 1)],
+    ),
+  ),
   tls: object(tls),
   auth: objectWith('getAuthData'),
   connectTimeout: milliseconds(1),
@@ -132,6 +139,7 @@ export interface ResolvedPulsarClientOptions {
 
 /** @throws OptionsError */
 export function parseClientOptions(options: PulsarClientOptions): ResolvedPulsarClientOptions {
+  checkUrlIsSet('pulsar', options, 'a URL such as pulsar://localhost:6650, or an array of them');
   checkOptions<PulsarClientOptions>('pulsar', options, clientSchema);
   const serviceUrls = parseServiceUrls('pulsar.url', options.url);
   const secure = serviceUrls[0].scheme === 'tls';

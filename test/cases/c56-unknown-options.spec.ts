@@ -6,6 +6,7 @@ import {
   MqttClient,
   MqttClientProxy,
   MqttEvent,
+  MqttPulsarHealth,
   MqttRequest,
   MqttServerStrategy,
   OptionsError,
@@ -77,6 +78,48 @@ describe('C56', () => {
     const error = failure(maker, options);
     expect(error.path).toBe(path);
     expect(error.message).toContain('url');
+  });
+
+  it('the list is of all names, those of the strategy or the proxy first', () => {
+    expect(failure('MqttServerStrategy', { xyz: 1 }).expected).toMatch(
+      /^one of name, qos, .*failure, deadLetter.* url, /,
+    );
+    expect(failure('MqttClientProxy', { xyz: 1 }).expected).toMatch(/^one of qos, retain, .* url, /);
+    expect(failure('PulsarClientProxy', { xyz: 1 }).expected).toMatch(/^one of producer, tenant, .* url, /);
+    expect(failure('PulsarClientProxy', { backoff: { xyz: 1 } }).expected).toBe('one of initial, max, factor');
+  });
+
+  it.each([
+    ['MqttServerStrategy', { failure: 'deadLetter' }, "or a function (write { then: 'deadLetter' })"],
+    ['MqttServerStrategy', { failure: { then: 'deadLetter' } }, "(set the strategy's `deadLetter`)"],
+    ['MqttServerStrategy', { unmatched: 'deadLetter' }, "(set the strategy's `deadLetter`)"],
+    ['MqttServerStrategy', { deadLetter: {} }, 'client (a ClientProxy) and pattern, received neither'],
+    ['MqttServerStrategy', { host: 'h' }, "Did you mean 'url'?"],
+    ['MqttServerStrategy', { retries: 3 }, "Did you mean 'failure'?"],
+    ['MqttServerStrategy', { url: undefined }, 'received undefined (is an environment variable missing?)'],
+    ['MqttClientProxy', { url: undefined }, 'received undefined (is an environment variable missing?)'],
+    ['MqttClientProxy', { url: 'localhost:1883' }, 'put mqtt:// before it'],
+    ['PulsarClientProxy', { url: undefined }, 'received undefined (is an environment variable missing?)'],
+    ['PulsarClientProxy', { url: 'pulsar://a:1,pulsar://b:1' }, 'several URLs are an array'],
+    ['PulsarClientProxy', { serviceUrl: 'pulsar://a' }, "Did you mean 'url'?"],
+    ['PulsarClientProxy', { token: 't' }, "Did you mean 'auth'?"],
+  ])('%s %j: the error says what to write', (maker, options, text) => {
+    expect(failure(maker, options).message).toContain(text);
+  });
+
+  it('PulsarClientProxy without a URL', () => {
+    expect(() => new PulsarClientProxy({} as never)).toThrow(
+      "Option 'pulsar.url': expected a URL such as pulsar://localhost:6650, or an array of them, received nothing.",
+    );
+  });
+
+  it.each([
+    [undefined, 'health'],
+    [{ health: () => undefined }, 'health'],
+    [{ mqtt: undefined }, 'health.mqtt'],
+  ])('MqttPulsarHealth of %j', (sources, path) => {
+    const error = expect.objectContaining({ name: 'OptionsError', path }) as OptionsError;
+    expect(() => new MqttPulsarHealth(sources as never)).toThrow(error);
   });
 
   it.each([
@@ -167,6 +210,14 @@ describe('C56', () => {
         path,
         didYouMean,
       });
+    });
+
+    it.each([
+      [{ batch: { size: 3 } }, 'expected an integer from 1 to 2147483647 (milliseconds), received nothing'],
+      [{ batch: { delay: 3 } }, 'expected an integer, 1 or more, received nothing'],
+      [{ failure: 'discard' }, "write { then: 'discard' }"],
+    ])('%j: the error says what to write', async (options, text) => {
+      await expect(refusal(MqttEvent, 'a', options)).rejects.toThrow(text);
     });
 
     it('a batch of requests is refused: each has an answer of its own', async () => {

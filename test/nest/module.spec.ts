@@ -130,8 +130,31 @@ describe('MqttPulsarModule and ClientsModule', () => {
       path: 'MqttPulsarModule.mqttClient',
     }) as OptionsError;
     expect(() => context.get(MqttClientProxy).emit('t', 1)).toThrow(error);
+    expect(() => context.get(MqttClientProxy).emit('t', 1)).toThrow('(pass `mqttClient: { url }` to forRoot())');
     expect(() => context.get(MqttServerStrategy).status).toThrow(OptionsError);
     await context.close();
+  });
+
+  it.each([
+    [{ pulser: { url: 'pulsar://localhost' } }, 'pulser', "Did you mean 'pulsar'?"],
+    [{ mqtt: 'mqtt://localhost' }, 'mqtt', 'expected an object or a function'],
+    [{ pulsar: null }, 'pulsar', 'expected an object, received null'],
+    [undefined, '', 'expected an object'],
+  ])('%j is refused by forRoot(), and by forRootAsync() once it is known', async (given, key, text) => {
+    const path = key === '' ? 'MqttPulsarModule' : `MqttPulsarModule.${key}`;
+    const error = expect.objectContaining({ name: 'OptionsError', path }) as OptionsError;
+    expect(() => MqttPulsarModule.forRoot(given as never)).toThrow(error);
+    expect(() => MqttPulsarModule.forRoot(given as never)).toThrow(text);
+    const dynamic = MqttPulsarModule.forRootAsync({ useFactory: async () => given as never });
+    const start = NestFactory.createApplicationContext(dynamic, { logger: false, abortOnError: false });
+    await expect(start).rejects.toEqual(error);
+  });
+
+  it('forRoot() takes isGlobal, which is no option of a factory', async () => {
+    expect(MqttPulsarModule.forRoot({ ...options(), isGlobal: true })).toMatchObject({ global: true });
+    const dynamic = MqttPulsarModule.forRootAsync({ useFactory: () => ({ ...options(), isGlobal: true }) });
+    const start = NestFactory.createApplicationContext(dynamic, { logger: false, abortOnError: false });
+    await expect(start).rejects.toMatchObject({ path: 'MqttPulsarModule.isGlobal' });
   });
 
   it('wrong options fail the start of the application', async () => {

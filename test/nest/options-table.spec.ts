@@ -30,7 +30,11 @@ describe('Options of `MqttServerStrategy`', () => {
 
   it.each(table.flatMap(({ names }) => names))('%s is an option', (name) => {
     const given = (key: string) => () =>
-      new MqttServerStrategy({ clientId: 'x', ...(key !== 'clientId' && { [key]: undefined }) });
+      new MqttServerStrategy({
+        clientId: 'x',
+        // One that is given and undefined is refused.
+        ...(key !== 'clientId' && { [key]: key === 'url' ? 'mqtt://localhost' : undefined }),
+      });
     expect(given(name)).not.toThrow();
     expect(given(`${name}x`)).toThrow(OptionsError);
   });

@@ -14,6 +14,7 @@ import {
   oneOf,
   type OptionSchema,
   required,
+  withOwnNames,
 } from '../../lib/option-checks.js';
 
 interface Options {
@@ -50,7 +51,7 @@ it('accepts what fits; undefined counts as absent', () => {
 it.each<[unknown, string, string]>([
   [undefined, 'p', "Option 'p': expected an object, received a value of type undefined."],
   [[], 'p', "Option 'p': expected an object, received a value of type array."],
-  [{}, 'p.name', "Option 'p.name': expected a value, received nothing."],
+  [{}, 'p.name', "Option 'p.name': expected a non-empty string, received nothing."],
   [{ name: '' }, 'p.name', "Option 'p.name': expected a non-empty string, received ''."],
   [{ name: 'a', size: 10 }, 'p.size', "Option 'p.size': expected an integer from 1 to 9, received 10."],
   [
@@ -79,6 +80,48 @@ it('does not take an inherited name for a known option', () => {
 it('finds the nearest name, and none where none is near', () => {
   expect(nearestName('recieveMaximum', ['receiveMaximum', 'keepAlive'])).toBe('receiveMaximum');
   expect(nearestName('xyz', ['receiveMaximum', 'keepAlive'])).toBeUndefined();
+});
+
+it.each([
+  ['host', ['qos', 'url'], 'url'],
+  ['host', ['qos', 'store'], undefined],
+  ['user', ['username', 'order'], 'username'],
+  ['clean', ['cleanStart', 'tls'], 'cleanStart'],
+  ['reconnectPeriod', ['reconnect', 'credentials'], 'reconnect'],
+  ['keepalive', ['keepAlive'], 'keepAlive'],
+  ['protocolId', ['protocolVersion', 'clientId'], 'protocolVersion'],
+  ['serviceUrl', ['url', 'auth'], 'url'],
+  ['token', ['topic', 'auth'], 'auth'],
+  ['token', ['topic'], undefined],
+  ['batch', ['batching', 'tenant'], 'batching'],
+  ['operationTimeoutSeconds', ['operationTimeout', 'tls'], 'operationTimeout'],
+  ['timeout', ['connectTimeout', 'closeTimeout'], undefined],
+  ['to', ['topic', 'store'], undefined],
+  ['qso', ['qos'], 'qos'],
+  ['constructor', ['url'], undefined],
+])('%s among %j: %s', (given, known, meant) => {
+  expect(nearestName(given, known)).toBe(meant);
+});
+
+it('lists its own names before those of a parser, where the unknown one stands beside them', () => {
+  const parse = (input: object) => () => checkOptions<Options>('p', input, schema);
+  const refused = (input: object): OptionsError => {
+    try {
+      withOwnNames(parse(input), 'p', ['concurrency']);
+    } catch (error) {
+      return error as OptionsError;
+    }
+    throw new Error('no error');
+  };
+  expect(refused({ name: 'a', concurency: 1 }).message).toBe(
+    "Option 'p.concurency': expected one of concurrency, name, size, mode, inner, list, received an unknown option. " +
+      "Did you mean 'concurrency'?",
+  );
+  expect(refused({ name: 'a', inner: { deeep: true } })).toMatchObject({
+    expected: 'one of deep',
+    path: 'p.inner.deeep',
+  });
+  expect(refused({ name: '' }).expected).toBe('a non-empty string');
 });
 
 it('describes values briefly', () => {

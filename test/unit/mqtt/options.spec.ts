@@ -40,7 +40,7 @@ it.each<[object, string, RegExp]>([
   [{ clientId: 'a', onSessionLost: 'republsh' }, 'mqtt.onSessionLost', /Did you mean 'republish'/],
   [{ clientId: 'a', receiveMaximum: 0 }, 'mqtt.receiveMaximum', /from 1 to 65535, received 0/],
   [{ clientId: 'a', sessionExpiry: -1 }, 'mqtt.sessionExpiry', /seconds/],
-  [{ clientId: 'a', will: {} }, 'mqtt.will.topic', /a value, received nothing/],
+  [{ clientId: 'a', will: {} }, 'mqtt.will.topic', /a non-empty string, received nothing/],
   [{ clientId: 'a', will: { topic: 'a/#' } }, 'mqtt.will.topic', /wildcards/],
   [{ clientId: 'a', reconnect: { initial: 500, max: 100 } }, 'mqtt.reconnect.max', /at least initial \(500\)/],
   [{ clientId: 'a', overrunLimit: 5 }, 'mqtt.overrunLimit', /at least the receiveMaximum/],
@@ -81,6 +81,33 @@ describe('URLs', () => {
 
   it.each(['mqtt://h/path', 'unix:///', 'mqtt://u%zz@h'])('%s is refused', (url) => {
     expect(() => parseMqttUrl(url, 'url')).toThrow(OptionsError);
+  });
+
+  it.each([
+    ['localhost:1883', "(put mqtt:// before it), received 'localhost:1883'"],
+    ['127.0.0.1', "(put mqtt:// before it), received '127.0.0.1'"],
+    ['user:secret@host:1883', '(put mqtt:// before it), received something with user information'],
+    ['mqtt://a:1883,mqtt://b:1883', "several are an array: ['mqtt://a:1883', 'mqtt://b:1883']"],
+    ['mqtt://a,b:1883', 'several are an array'],
+    ['mqtt://user:secret@a:1883,b:1883', 'several are an array'],
+    ['mqt://a', "Did you mean 'mqtt'?"],
+  ])('%s: the error says what to write', (url, text) => {
+    expect(() => parseMqttUrl(url, 'url')).toThrow(text);
+    expect(() => parseMqttUrl(url, 'url')).not.toThrow('secret');
+  });
+
+  it('a comma in a password is no list', () => {
+    expect(parseMqttUrl('mqtt://u:a,b@h', 'url')).toMatchObject({
+      endpoint: { host: 'h' },
+      password: Buffer.from('a,b'),
+    });
+  });
+
+  it('one that is given and undefined is refused: the default would be another broker', () => {
+    expect(failure({ clientId: 'a', url: undefined }).message).toBe(
+      "Option 'mqtt.url': expected a URL, or no 'url' at all for mqtt://localhost:1883, " +
+        'received undefined (is an environment variable missing?).',
+    );
   });
 });
 
