@@ -32,7 +32,6 @@ export { type SessionStore, type SessionStoreChange, type StoredPublish, type St
 export { type DeliveryState, type MqttDelivery, type MqttMessage } from './protocol/delivery.js';
 export {
   matchParameters,
-  topicMatches,
   TopicRouter,
   validateTopicFilter,
   validateTopicName,

@@ -104,8 +104,10 @@ export class BatchRun implements OutcomeSink {
     }
   }
 
+  /** Each of its messages is told of, so that none counts as done once it has aborted. */
   get signal(): AbortSignal {
-    return this.runs[0].signal;
+    const signals = this.runs.map(({ signal }) => signal);
+    return signals[0];
   }
 
   failMember(index: number, error: unknown): void {

@@ -1,12 +1,12 @@
 /** What the gate lets in: one delivery on its way to its handlers. The fields belong to the gate. */
 export interface GateEntry {
-  /** Place in received order; given by the gate at the first `enter()` and kept for ever. */
+  /** Place in received order; given by the gate at the first `enter()` or `enterFor()` and kept for ever. */
   sequence: number;
   /** Entries with the same key run one at a time, in received order; `undefined` has no such tie. */
   readonly key: unknown;
   /** Takes one of the running places. */
   hasSlot: boolean;
-  /** Its key is reserved for it: set from its first start until `release()`. */
+  /** Its key is reserved for it: set from its first start until `release()`, or until another one takes its place. */
   hasKey: boolean;
   /** Called when another one has to wait for its key. */
   onAwaited: (() => void) | undefined;
@@ -64,6 +64,15 @@ export class DeliveryGate<Entry extends GateEntry = GateEntry> {
       this.insert(entry);
       this.fill();
     }
+  }
+
+  /** The entry that is meant, if it waits here or has a key. */
+  find(meant: (entry: Entry) => boolean): Entry | undefined {
+    for (const line of this.waitingByKey.values()) {
+      const found = line.find(meant);
+      if (found !== undefined) return found;
+    }
+    return this.ready.find((entry) => entry !== undefined && meant(entry));
   }
 
   /**

@@ -22,6 +22,8 @@ export class DeliveryTask implements GateEntry {
   run = 0;
   /** When the first round of this attempt began; for `maxHold`. */
   firstRunAt = 0;
+  /** When the present round began. */
+  begunAt = 0;
   /** Of handlers that failed for good; kept until the end of the attempt, and beyond it what was begun. */
   ends: RunEnd[] | undefined = undefined;
   /** Failed at least once and known to the redelivery controller. */
@@ -62,6 +64,14 @@ export class DeliveryTask implements GateEntry {
     if (this.batches !== undefined) for (const batch of this.batches) batch.startSoon();
   }
 
+  /** It is the message of `old` once more, which does not go on: what is done for that stays done. */
+  takeOver(old: DeliveryTask): void {
+    this.pending = old.pending;
+    this.ends = old.ends;
+    // It had failed; else it waited and is ready to begin.
+    if (old.run > 0) this.nextAttempt();
+  }
+
   /** It comes again, or runs again from the copy here: the handlers that failed, but not one whose end was begun. */
   nextAttempt(): void {
     const ends = this.ends ?? [];
@@ -77,7 +87,8 @@ export class DeliveryTask implements GateEntry {
     host.client.start(this.delivery);
     host.openRounds += 1;
     this.run += 1;
-    if (this.run === 1) this.firstRunAt = host.clock.now();
+    this.begunAt = host.clock.now();
+    if (this.run === 1) this.firstRunAt = this.begunAt;
     this.open = pending.length;
     this.batches = undefined;
     if (pending.length === 1) {

@@ -81,7 +81,7 @@ export class HandlerRun extends Deadline implements OutcomeSink, RunControl {
     const { failure, handlerTimeout, decode } = entry.options;
     this.limit = failure.perAttemptTimeout ?? handlerTimeout;
     if (this.limit > 0) {
-      this.startedAt = host.clock.now();
+      this.startedAt = task.begunAt;
       host.deadlines.add(this, this.startedAt, this.limit);
     }
     const { message } = task.delivery;
@@ -129,6 +129,7 @@ export class HandlerRun extends Deadline implements OutcomeSink, RunControl {
     this.handlerEnded = true;
     this.scope?.complete();
     if (this.ended) {
+      this.task.host.abortable.delete(this);
       this.reply?.complete();
       return;
     }
@@ -148,6 +149,7 @@ export class HandlerRun extends Deadline implements OutcomeSink, RunControl {
     }
     this.handlerEnded = true;
     if (this.ended) {
+      this.task.host.abortable.delete(this);
       void this.reply?.error(error);
       return;
     }
@@ -196,8 +198,11 @@ export class HandlerRun extends Deadline implements OutcomeSink, RunControl {
     if (this.controller === undefined) {
       this.controller = new AbortController();
       const { abortReason } = this.task.host;
-      if (abortReason !== undefined) this.controller.abort(abortReason);
-      else if (this.ended) this.controller.abort(new TransportError('ERR_ABORTED', 'The run of the handler is over'));
+      if (abortReason !== undefined) {
+        // Behind the bound of the shutdown: what a handler gives up now has not succeeded.
+        if (!this.ended) this.problem ??= { error: abortReason, kind: 'timeout', masked: false };
+        this.controller.abort(abortReason);
+      } else if (this.ended) this.controller.abort(new TransportError('ERR_ABORTED', 'The run of the handler is over'));
       else this.task.host.abortable.add(this);
     }
     return this.controller.signal;

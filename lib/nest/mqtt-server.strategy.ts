@@ -262,8 +262,6 @@ export class MqttServerStrategy
     this.stats[outcome] += 1;
     reportDelivery(this.client.clientId, task.delivery, outcome === 'succeeded' ? 'acknowledged' : outcome);
     this.client.acknowledge(task.delivery, reasonCode);
-    // The collector sees an old delivery that holds young tasks as a reason to keep them.
-    task.delivery.owner = undefined;
     this.gate.release(task);
     this.intake.left(task.delivery);
     if (task.held) {
@@ -312,15 +310,21 @@ export class MqttServerStrategy
       reportDelivery(this.client.clientId, delivery, 'unmatched');
       this.unmatched.take(delivery);
     } else {
-      const old = delivery.replaces?.owner;
-      const once = old instanceof DeliveryTask ? old : undefined;
+      const once = delivery.replaces === undefined ? undefined : this.taskOf(delivery.replaces);
       const key = once === undefined ? this.keys.of(delivery, entries[0].filter) : once.key;
       const task = new DeliveryTask(this, delivery, entries, key);
-      delivery.owner = task;
       if (once === undefined) this.gate.enter(task);
-      else this.gate.enterFor(once, task, once.delivery.state !== 'settled');
+      else {
+        const goesOn = once.delivery.state !== 'settled';
+        if (!goesOn) task.takeOver(once);
+        this.gate.enterFor(once, task, goesOn);
+      }
       this.intake.entered(delivery);
     }
+  }
+
+  private taskOf(delivery: MqttDelivery): DeliveryTask | undefined {
+    return this.redelivery.taskOf(delivery) ?? this.gate.find((task) => task.delivery === delivery);
   }
 
   /** A held delivery: the handlers that failed run again, as the next attempt. */
@@ -355,7 +359,7 @@ export class MqttServerStrategy
 
   /** @internal it failed, and that was said */
   reported(delivery: MqttDelivery): boolean {
-    return this.redelivery.knows(delivery);
+    return this.redelivery.taskOf(delivery) !== undefined;
   }
 
   /** @internal */

@@ -58,6 +58,11 @@ export class ProbeLane {
   forget(task: DeliveryTask): void {
     this.held.delete(task.delivery);
     this.probes.delete(task);
+    this.rest();
+  }
+
+  /** What waited is through or waits for something else: the next outage begins with the short interval again. */
+  rest(): void {
     if (!this.idle) return;
     this.rounds.reset();
     this.width = 1;

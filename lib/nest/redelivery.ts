@@ -75,9 +75,9 @@ export class Redelivery {
     return oldest;
   }
 
-  /** It failed and is not settled. */
-  knows(delivery: object): boolean {
-    return this.tasks.has(delivery);
+  /** Of a delivery that failed and is not settled. */
+  taskOf(delivery: object): DeliveryTask | undefined {
+    return this.tasks.get(delivery);
   }
 
   /** @param again runs it again from our copy; default: its failed handlers */
@@ -96,6 +96,7 @@ export class Redelivery {
       this.held.set(task.delivery, { task, reason, again });
       if (reason !== 'halted') this.rounds.arm();
     }
+    for (const lane of [this.sink, this.calls, this.letters]) lane.rest();
     // A halt has its own word.
     if (reason !== 'halted') this.report.held(this, reason);
     this.host.heldChanged();

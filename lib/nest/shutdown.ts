@@ -24,6 +24,8 @@ export interface ShutdownHost {
 export class Shutdown {
   private closing: Promise<void> | undefined;
   private waiting: (() => void)[] = [];
+  /** Nothing is waited for any more. */
+  private over = false;
 
   constructor(
     private readonly host: ShutdownHost,
@@ -41,7 +43,7 @@ export class Shutdown {
 
   /** Resolves when no handler runs, or when waiting for that was given up. */
   idle(): Promise<void> {
-    if (this.host.openRounds === 0) return Promise.resolve();
+    if (this.host.openRounds === 0 || this.over) return Promise.resolve();
     return new Promise((resolve) => this.waiting.push(resolve));
   }
 
@@ -57,6 +59,7 @@ export class Shutdown {
     this.host.abortRunning(new TransportError('ERR_ABORTED', 'The strategy was destroyed'));
     this.host.stopTimers();
     this.host.client.destroy();
+    this.over = true;
     this.giveUpWaiting();
   }
 
@@ -75,6 +78,7 @@ export class Shutdown {
     await Promise.race([this.idle(), bound]);
     host.clock.clearTimer(timer);
     // A drain() that was under way.
+    this.over = true;
     this.giveUpWaiting();
     const reported = this.reportUnfinished();
     // Also streams that go on after their request was acknowledged.

@@ -52,6 +52,11 @@ describe('drain()', () => {
     await until(() => drained);
   });
 
+  it.each(['close', 'destroy'] as const)('resolves at once after %s, although a handler still hangs', async (how) => {
+    await running.strategy[how]();
+    await running.strategy.drain();
+  });
+
   it('resume() takes back no close(): it goes on waiting for what runs', async () => {
     await running.close();
     running = await startApp([Handlers], { strategy: { shutdownTimeout: 600_000 } });

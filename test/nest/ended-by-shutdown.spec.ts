@@ -5,6 +5,7 @@ import { MqttEvent } from '../../lib/nest/decorators.js';
 import { MqttBatchContext } from '../../lib/nest/mqtt-batch.context.js';
 import { MqttMessageContext } from '../../lib/nest/mqtt-message.context.js';
 import { gate, settled, startApp, until } from './support/app.js';
+import { holdPubacks } from './support/requester.js';
 
 let finished: string[] = [];
 
@@ -68,6 +69,41 @@ describe('what its signal ended at the bound of the shutdown has not succeeded',
     if (topic === 'detached') expect(finished).toEqual(['false']);
     await running.close();
   });
+
+  it.each(['late', 'late-batch'])(
+    '%s: a signal that is first looked at behind the bound, while close() waits for a publish',
+    async (topic) => {
+      const seen: boolean[] = [];
+      const work = gate();
+      @Controller()
+      class Late {
+        @MqttEvent('late')
+        async late(@Ctx() context: MqttMessageContext): Promise<void> {
+          await work.promise;
+          seen.push(context.signal.aborted);
+        }
+        @MqttEvent('late-batch', { batch: { size: 2, delay: 60_000 } })
+        async batch(@Payload() _data: Buffer[], @Ctx() context: MqttBatchContext): Promise<void> {
+          await work.promise;
+          seen.push(context.signal.aborted);
+        }
+      }
+      const running = await startApp([Late], { strategy: { shutdownTimeout: 20 } });
+      for (const payload of ['x', 'y']) running.broker.publish(topic, payload);
+      await until(() => running.strategy.client.stats.deliveries.running === 2);
+      const release = holdPubacks(running.broker);
+      void running.strategy.client.publish({ topic: 'other', payload: 'z', qos: 1 }).catch(() => undefined);
+      const closed = running.app.close();
+      await until(() => running.strategy.abortReason !== undefined);
+      work.open();
+      await settled();
+      release();
+      await closed;
+      expect(seen).toEqual(topic === 'late' ? [true, true] : [true]);
+      expect(running.broker.log.received('puback')).toEqual([]);
+      await running.close();
+    },
+  );
 
   it('what ended within the bound is acknowledged, also where it looked at its signal', async () => {
     const work = gate();

@@ -81,6 +81,55 @@ describe.each([
   });
 });
 
+it('attempts go on: a policy that counts them ends', async () => {
+  const attempts: number[] = [];
+  @Controller()
+  class Counting {
+    @MqttEvent('poison', {
+      failure: ({ attempt }) => {
+        attempts.push(attempt);
+        return attempt === 3 ? 'discard' : 'redeliver';
+      },
+    })
+    poison(): void {
+      throw new Error('no');
+    }
+  }
+  const running = await startApp([Counting], {
+    broker: { dupOnResend: false },
+    strategy: { protocolVersion: 4, redeliverAfter: 10, reconnect: { initial: 2, max: 5 } },
+  });
+  running.broker.publish('poison', 'x');
+  await running.broker.log.waitForReceived('puback', 1);
+  expect(attempts).toEqual([1, 2, 3]);
+  await running.close();
+});
+
+it('what is done of it stays done: a handler that had succeeded does not run again for a failed one beside it', async () => {
+  let fine = 0;
+  let failing = 0;
+  @Controller()
+  class Two {
+    @MqttEvent('both')
+    fine(): void {
+      fine += 1;
+    }
+    @MqttEvent('+')
+    failing(): void {
+      failing += 1;
+      if (failing < 3) throw new Error('no');
+    }
+  }
+  const running = await startApp([Two], {
+    broker: { dupOnResend: false },
+    strategy: { protocolVersion: 4, redeliverAfter: 10, reconnect: { initial: 2, max: 5 } },
+  });
+  running.broker.publish('both', 'x');
+  await running.broker.log.waitForReceived('puback', 1);
+  expect([fine, failing]).toEqual([1, 3]);
+  await running.close();
+});
+
 describe('a halt', () => {
   it('starts nothing with the place that it leaves, and resume() goes on in received order', async () => {
     const running = await startApp([Handlers], { strategy: { concurrency: 1 } });

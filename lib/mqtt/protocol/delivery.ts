@@ -35,8 +35,6 @@ export interface MqttDelivery {
   readonly orphaned: boolean;
   /** The broker sent this one earlier and now once more without DUP: what was not finished of it belongs to this one. */
   readonly replaces: MqttDelivery | undefined;
-  /** Free for who handles it. */
-  owner: unknown;
 }
 
 export type DeliveryCause =
@@ -75,7 +73,6 @@ export class Delivery implements MqttDelivery {
   attempt = 1;
   acknowledgedWith = 0;
   acknowledgeProperties: Properties | undefined = undefined;
-  owner: unknown = undefined;
   // valid until the bond changes
   bond: Bond;
 
@@ -86,6 +83,7 @@ export class Delivery implements MqttDelivery {
     public replaces: Delivery | undefined = undefined,
   ) {
     this.bond = message.qos === 0 ? 'none' : 'bound';
+    if (replaces !== undefined) this.attempt = replaces.attempt;
   }
 
   get kind(): 'deliver' {

@@ -86,15 +86,17 @@ export class Inbound implements AcknowledgementSink {
     }
     if (this.received.size > 0 && this.received.has(id) && this.repeatsReceived(packet, topic)) return true;
     const held = this.held.size > 0 ? this.held.get(id) : undefined;
-    if (held === undefined) return undefined;
-    this.held.delete(id);
-    if (this.isCopy(held.message, topic, packet)) {
+    if (held !== undefined && this.isCopy(held.message, topic, packet)) {
+      this.held.delete(id);
       held.bond = 'bound';
       this.bound.set(id, held);
       this.ledger.add(held);
       this.recognised(held);
       return true;
     }
+    this.checkWindow();
+    if (held === undefined) return undefined;
+    this.held.delete(id);
     return this.supersede(held, sameContent(held.message, topic, packet));
   }
 
@@ -163,13 +165,13 @@ export class Inbound implements AcknowledgementSink {
       this.move(delivery, 'forget');
       return undefined;
     }
+    if (comesAgain && delivery.state === 'failed') delivery.attempt += 1;
     if (comesAgain && (delivery.state === 'failed' || delivery.state === 'waiting')) this.move(delivery, 'forget');
     else this.loose.add(delivery);
     return comesAgain ? delivery : undefined;
   }
 
   private receiveNew(packet: PublishPacket, topic: string, now: number, once: Delivery | undefined): void {
-    this.checkWindow();
     const delivery = new Delivery(toMessage(packet, topic), now, packet.packetId, once);
     this.states.count(delivery);
     this.bound.set(packet.packetId, delivery);
@@ -393,8 +395,5 @@ export class Inbound implements AcknowledgementSink {
 }
 
 function inUse(packetId: number, how: string): RemoteProtocolError {
-  return new RemoteProtocolError(
-    `The server used packet identifier ${packetId}, which is in use ${how}`,
-    PROTOCOL_ERROR,
-  );
+  return new RemoteProtocolError(`The server used packet identifier ${packetId}, in use ${how}`, PROTOCOL_ERROR);
 }

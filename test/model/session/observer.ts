@@ -90,6 +90,7 @@ export class Observer {
     const held = this.held.get(id);
     this.held.delete(id);
     let once: MqttDelivery | undefined;
+    let attempt = 1;
     if (held !== undefined && held.content === content && copy) {
       held.uids.add(message.uid);
       this.view.set(id, held);
@@ -100,11 +101,14 @@ export class Observer {
     if (held !== undefined) {
       const comesAgain = held.content === content;
       check(held.delivery.orphaned !== comesAgain, 'a delivery whose identifier holds another message is not orphaned');
-      if (comesAgain && held.expected !== 'succeeded') once = held.delivery;
+      if (comesAgain && held.expected !== 'succeeded') {
+        once = held.delivery;
+        attempt = held.attempt + (held.expected === 'failed' ? 1 : 0);
+      }
       if (held.expected === 'succeeded' || (comesAgain && ['failed', 'waiting'].includes(held.expected)))
         held.expected = 'settled';
     }
-    const record = this.expectNew(message, id, content, handedOut);
+    const record = this.expectNew(message, id, content, handedOut, attempt);
     check(
       record.delivery.replaces === once,
       `a new message (uid ${message.uid}) replaces another than what it is once more`,
@@ -118,6 +122,7 @@ export class Observer {
     packetId: number,
     content: string,
     handedOut: readonly MqttDelivery[],
+    attempt = 1,
   ): Record {
     check(
       handedOut.length === 1,
@@ -127,8 +132,8 @@ export class Observer {
     check(!this.records.has(delivery), `a new message (uid ${message.uid}) was bound to an older delivery`);
     check(contentOf(delivery.message) === content, 'the delivery has another content than the message');
     check(
-      delivery.state === 'waiting' && delivery.attempt === 1,
-      'a new delivery does not start as waiting, attempt 1',
+      delivery.state === 'waiting' && delivery.attempt === attempt,
+      `a new delivery does not start as waiting, attempt ${attempt}`,
     );
     const record: Record = {
       delivery,
@@ -137,7 +142,7 @@ export class Observer {
       packetId,
       acknowledged: undefined,
       expected: 'waiting',
-      attempt: 1,
+      attempt,
     };
     this.records.set(delivery, record);
     return record;
