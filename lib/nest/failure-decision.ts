@@ -3,18 +3,12 @@ import { errorText } from '../error-text.js';
 import { isTransportError, TimeoutError } from '../errors.js';
 import { type DeadLetterTarget } from './dead-letter-target.js';
 import { CallbackDeadline } from './deadline-queue.js';
-import {
-  checkedDecision,
-  decideByTable,
-  type Failure,
-  fullForm,
-  hasRunsLeft,
-  type ResolvedDecision,
-} from './failure-policy.js';
+import { checkedDecision, decideByTable, fullForm, hasRunsLeft, type ResolvedDecision } from './failure-policy.js';
 import { type HandlerRun } from './handler-run.js';
 import { type Directive } from './mqtt-message.context.js';
 import { loggedByNest } from './nest-log.js';
 import { isPromiseLike } from './promise-like.js';
+import { type RunEnd } from './run-end.js';
 import { type TaskHost } from './task-host.js';
 
 /** What deciding needs of the strategy. */
@@ -31,7 +25,6 @@ export class FailureDecision {
     const failure = run.describeFailure();
     const policy = run.entry.options.failure;
     const random = this.host.clock.random();
-    this.report(run, failure);
     if (run.directive !== undefined) return run.directive;
     if (policy.decide === undefined || hasRunsLeft(policy, failure)) return decideByTable(policy, failure, random);
     const complete = (given: unknown): ResolvedDecision => fullForm(checkedDecision(given), policy, failure, random);
@@ -90,16 +83,48 @@ export class FailureDecision {
     });
   }
 
-  /** The error itself is said once: by Nest, with its stack, or here. */
-  private report({ filtered, directive }: HandlerRun, failure: Failure): void {
-    const { handler, topic, attempt, run, kind, error } = failure;
-    const where = `for a message on '${topic}', attempt ${attempt}, run ${run}`;
+  /**
+   * Says once what is decided: which run failed and what comes next. The error itself is said by Nest, with its stack, or
+   * here.
+   *
+   * @param goesOn there is a further run: no reason to wake anybody
+   */
+  report(run: HandlerRun, next: string, goesOn: boolean): void {
+    const { filtered, directive, entry } = run;
+    const failure = run.describeFailure();
+    const { handler, topic, attempt, kind, error } = failure;
+    const { attempts } = entry.options.failure;
+    const of = attempts > 1 && failure.run <= attempts && kind !== 'undecodable' ? ` of ${attempts}` : '';
+    const where = `for a message on '${topic}', attempt ${attempt}, run ${failure.run}${of}, ${next}`;
+    const { logger } = this.host;
     if (directive !== undefined && error === undefined && filtered === undefined) {
-      this.host.logger.warn(`${handler} asked for ${inWords(directive)} ${where}`);
+      logger.warn(`${handler} asked for ${inWords(directive)} ${where}`);
       return;
     }
     const what = kind === 'handler' && loggedByNest(filtered, error) ? '' : `: ${errorText(error)}`;
-    this.host.logger.error(`${handler} failed (${kind}) ${where}${what}`);
+    const line = `${handler} failed (${kind}) ${where}${what}`;
+    if (goesOn) logger.warn(line);
+    else logger.error(line);
+  }
+}
+
+/** What follows for a message none of whose handlers runs again. */
+export function endInWords({ action, decision }: RunEnd, protocolVersion: 4 | 5 | undefined): string {
+  switch (action) {
+    case 'halt':
+      return 'halted';
+    case 'redeliver':
+      return 'held';
+    case 'deadLetter':
+      return 'goes to the dead-letter target';
+    case 'reject':
+      return decision.action === 'reject' && protocolVersion === 5
+        ? `rejected with 0x${decision.reasonCode.toString(16)}`
+        : 'rejected';
+    case 'answered':
+      return 'answered with an error reply';
+    default:
+      return 'discarded';
   }
 }
 

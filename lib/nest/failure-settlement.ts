@@ -3,11 +3,11 @@ import { CallbackDeadline } from './deadline-queue.js';
 import { sendDeadLetter } from './dead-letter.js';
 import { type DeadLetterTarget } from './dead-letter-target.js';
 import { type DeliveryTask } from './delivery-task.js';
-import { type DecisionHost, FailureDecision } from './failure-decision.js';
+import { type DecisionHost, endInWords, FailureDecision } from './failure-decision.js';
 import { type Failure, type ResolvedDecision } from './failure-policy.js';
 import { type HandlerRun } from './handler-run.js';
 import { type HoldReason, holdReason } from './hold-reason.js';
-import { RunEnd, strongestAction } from './run-end.js';
+import { RunEnd, strongestEnd } from './run-end.js';
 import { type TaskHost } from './task-host.js';
 
 /** What the settlement of failures needs of the strategy. */
@@ -84,6 +84,7 @@ export class FailureSettlement {
       (task.ends ??= []).push(new RunEnd(run, this.decision.final(run, decision)));
       return false;
     });
+    this.report(task, runs, again, delay);
     if (again.length === 0) {
       void this.finish(task);
       return;
@@ -92,6 +93,20 @@ export class FailureSettlement {
     host.stats.retries += 1;
     this.setAside(task);
     host.deadlines.add(new CallbackDeadline(() => host.gate.enter(task)), now, delay);
+  }
+
+  private report(task: DeliveryTask, runs: readonly HandlerRun[], again: readonly HandlerRun[], delay: number): void {
+    // The others of its handlers succeeded in this round; what ends was said before.
+    if (runs.length === 0) return;
+    const { decision, host } = this;
+    const end =
+      again.length > 0
+        ? 'waits for a handler that runs again'
+        : endInWords(strongestEnd(task.ends!), host.client.protocolVersion);
+    for (const run of runs) {
+      const goesOn = again.includes(run);
+      decision.report(run, goesOn ? `again in ${Math.round(delay)} ms` : end, goesOn);
+    }
   }
 
   /** The shutdown waits for it: a dead letter on its way is not left without its acknowledgement. */
@@ -108,8 +123,8 @@ export class FailureSettlement {
   private async perform(task: DeliveryTask, ends: readonly RunEnd[]): Promise<void> {
     const { host } = this;
     const unreachable = await this.reply(ends);
-    const action = strongestAction(ends);
-    const strongest = ends.find((end) => end.action === action)!;
+    const strongest = strongestEnd(ends);
+    const { action } = strongest;
     if (action === 'halt') {
       host.halt(task, strongest.describeFailure());
       return;

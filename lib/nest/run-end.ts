@@ -54,9 +54,13 @@ export class RunEnd {
   }
 }
 
-/** The strongest that one of the handlers asks for is what happens to the message. */
-export function strongestAction(ends: readonly RunEnd[]): EndAction {
-  return STRONGEST_FIRST.find((action) => ends.some((end) => end.action === action)) ?? 'answered';
+/** The strongest that one of the handlers asks for is what happens to the message. Of at least one. */
+export function strongestEnd(ends: readonly RunEnd[]): RunEnd {
+  return ends.reduce((strongest, end) => (rank(end) < rank(strongest) ? end : strongest));
+}
+
+function rank({ action }: RunEnd): number {
+  return STRONGEST_FIRST.indexOf(action);
 }
 
 const STRONGEST_FIRST: readonly EndAction[] = ['halt', 'redeliver', 'deadLetter', 'reject', 'discard', 'answered'];
