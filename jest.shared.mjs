@@ -5,8 +5,9 @@ export const shared = {
   testEnvironmentOptions: { globalsCleanup: 'off' },
   moduleFileExtensions: ['ts', 'js', 'mjs', 'json'],
   extensionsToTreatAsEsm: ['.ts'],
-  moduleNameMapper: { '^(\\.{1,2}/.*)\\.js$': '$1' },
+  moduleNameMapper: { '^(\\.{1,2}/.*)\\.js$': '$1', '^(\\./avsc)\\.cjs$': '$1.cts' },
   transform: {
+    '^.+\\.cts$': ['@swc/jest', { jsc: { parser: { syntax: 'typescript' } }, module: { type: 'commonjs' } }],
     '^.+\\.ts$': [
       '@swc/jest',
       {

@@ -1,7 +1,7 @@
-import { createRequire } from 'node:module';
 import { errorText } from '../../error-text.js';
 import { TransportError } from '../../errors.js';
 import { SchemaType } from '../codec/constants.js';
+import { requireAvsc } from './avsc.cjs';
 import { definitionText } from './primitive-schemas.js';
 import { asBuffer, guarded, type Schema, schemaInfo, type SchemaOptions } from './schema.js';
 
@@ -41,7 +41,7 @@ interface AvscType {
 
 function load(): unknown {
   try {
-    return createRequire(import.meta.url)('avsc');
+    return requireAvsc();
   } catch (error) {
     throw new TransportError(
       'ERR_DEPENDENCY',
