@@ -18,7 +18,7 @@ export function transpile(program: string): string {
   );
   for (const source of [...sources, program]) {
     const target = join(out, source);
-    if (source.endsWith('.ts') && !source.endsWith('.d.ts')) {
+    if (/\.c?ts$/.test(source) && !source.endsWith('.d.ts')) {
       mkdirSync(dirname(target), { recursive: true });
       const { code } = transformFileSync(join(root, source), {
         jsc: {
@@ -27,9 +27,9 @@ export function transpile(program: string): string {
           target: 'es2023',
           keepClassNames: true,
         },
-        module: { type: 'es6' },
+        module: { type: source.endsWith('.cts') ? 'commonjs' : 'es6' },
       });
-      writeFileSync(target.replace(/\.ts$/, '.js'), code);
+      writeFileSync(target.replace(/ts$/, 'js'), code);
     } else if (/\.(js|json|cjs|mjs|proto)$/.test(source)) {
       mkdirSync(dirname(target), { recursive: true });
       cpSync(join(root, source), target);
