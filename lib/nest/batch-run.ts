@@ -143,37 +143,29 @@ export class BatchRun implements OutcomeSink {
 
   handlerSucceeded(): void {
     this.scope?.complete();
-    this.whenIdle(() => {
-      const emit = this.scope?.failure();
-      this.scope?.close();
-      if (this.abandoned) return;
-      this.ended = true;
-      for (const [index, run] of this.runs.entries()) {
-        if (this.failures.has(index)) run.batchFailed(this.failures.get(index), 'handler', false);
-        else if (emit !== undefined) run.batchFailed(emit.error, 'emit', false);
-        else run.handlerSucceeded();
-      }
-    });
+    this.whenIdle(() => this.endAll(this.scope?.failure(), undefined));
   }
 
   handlerFailed(error: unknown): void {
     this.whenIdle(() => {
+      const masked = this.recorded === undefined;
       // Behind a masked error of a handler whose emit failed stands that emit.
-      const emit = this.recorded === undefined ? this.scope?.observedFailure() : undefined;
-      this.scope?.close();
-      if (this.abandoned) return;
-      this.ended = true;
-      for (const [index, run] of this.runs.entries()) {
-        if (this.failures.has(index)) run.batchFailed(this.failures.get(index), 'handler', false);
-        else if (emit !== undefined) run.batchFailed(emit.error, 'emit', false);
-        else
-          run.batchFailed(
-            this.recorded === undefined ? error : this.recorded.error,
-            'handler',
-            this.recorded === undefined,
-          );
-      }
+      const emit = masked ? this.scope?.observedFailure() : undefined;
+      this.endAll(emit, { error: masked ? error : this.recorded!.error, masked });
     });
+  }
+
+  /** Every message has its own end: what was said of it alone, then a failed emit, then how the handler ended. */
+  private endAll(emit: { error: unknown } | undefined, failed: { error: unknown; masked: boolean } | undefined): void {
+    this.scope?.close();
+    if (this.abandoned) return;
+    this.ended = true;
+    for (const [index, run] of this.runs.entries()) {
+      if (this.failures.has(index)) run.batchFailed(this.failures.get(index), 'handler', false);
+      else if (emit !== undefined) run.batchFailed(emit.error, 'emit', false);
+      else if (failed !== undefined) run.batchFailed(failed.error, 'handler', failed.masked);
+      else run.handlerSucceeded();
+    }
   }
 
   /** Decoders that take their time let messages join in another order than they were received in. */

@@ -287,8 +287,7 @@ export class MqttServerStrategy
   halt(task: DeliveryTask, failure: Failure): void {
     // First, so that the place it leaves is not taken.
     this.intake.set('halted', true);
-    if (!this.keep(task)) return;
-    this.redelivery.hold(task, 'halted');
+    if (this.keep(task)) this.redelivery.hold(task, 'halted');
     this.logger.error(
       `Halted by the failure policy of ${failure.handler} for a message on '${failure.topic}': resume() goes on`,
     );

@@ -1,7 +1,8 @@
 import { isTransportError, TransportError } from '../errors.js';
 import { type HandlerRun } from './handler-run.js';
 import { builtInReplyTopic } from './reply-protocol.js';
-import { builtInAddress, type ReplyAddress, ReplyStream, responseTopicAddress } from './reply-stream.js';
+import { builtInAddress, type ReplyAddress, responseTopicAddress } from './reply-address.js';
+import { ReplyStream } from './reply-stream.js';
 import { type MqttServerStats, type MqttSession } from './task-host.js';
 
 /** What a request handler needs of a message besides its payload. */

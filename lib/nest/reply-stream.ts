@@ -1,18 +1,6 @@
 import { isTransportError } from '../errors.js';
-import { type Properties } from '../mqtt/index.js';
-import { REPLY_PROPERTY, type ReplyKind } from './reply-protocol.js';
-
-/** Bytes of one reply, ready to be published. */
-export interface ReplyMessage {
-  readonly topic: string;
-  readonly payload: Buffer;
-  readonly properties?: Properties;
-}
-
-/** Where the replies of one request go and how they look there. */
-export interface ReplyAddress {
-  encode(kind: ReplyKind, value: unknown): ReplyMessage;
-}
+import { type ReplyAddress, type ReplyMessage } from './reply-address.js';
+import { type ReplyKind } from './reply-protocol.js';
 
 /** What became of a reply: accepted by the broker, refused for good, or not deliverable now. */
 export type ReplyOutcome = 'accepted' | 'refused' | { readonly error: unknown };
@@ -160,40 +148,6 @@ export class ReplyStream {
   }
 }
 
-/** MQTT 5: to the Response Topic with the Correlation Data of the request; the payload is the value alone. */
-export function responseTopicAddress(
-  topic: string,
-  correlationData: Buffer | undefined,
-  encode: (value: unknown) => Buffer,
-): ReplyAddress {
-  return {
-    encode: (kind, value) => ({
-      topic,
-      payload: kind === 'end' ? Buffer.alloc(0) : kind === 'error' ? errorPayload(value) : encode(value),
-      properties: {
-        ...(correlationData !== undefined && { correlationData }),
-        userProperties: [[REPLY_PROPERTY, kind]],
-      },
-    }),
-  };
-}
-
-/** Nest's built-in transport: to `<topic>/reply`, everything in one JSON object. */
-export function builtInAddress(topic: string, id: string): ReplyAddress {
-  return {
-    encode: (kind, value) => ({
-      topic,
-      payload: Buffer.from(
-        JSON.stringify({
-          id,
-          ...(kind === 'error' ? { err: sendableError(value) } : kind !== 'end' && { response: value }),
-          ...(kind !== 'next' && { isDisposed: true }),
-        }),
-      ),
-    }),
-  };
-}
-
 /** Refused here: too large for the broker, or without a form on the wire. */
 function neverSent(error: unknown): boolean {
   return !isTransportError(error) || error.code === 'ERR_SERIALIZATION' || error.code === 'ERR_MESSAGE_TOO_LARGE';
@@ -203,20 +157,3 @@ function neverSent(error: unknown): boolean {
 function isPermanent(error: unknown): boolean {
   return !(isTransportError(error) && (error.retriable || error.code === 'ERR_CLOSED' || error.code === 'ERR_ABORTED'));
 }
-
-/** JSON; an error without a JSON form (a circular object, a BigInt) must not leave the requester without an answer. */
-function errorPayload(error: unknown): Buffer {
-  return Buffer.from(JSON.stringify(sendableError(error)));
-}
-
-/** What Nest's filters give is sent as it is; of an Error the message, never its stack or its cause. */
-function sendableError(error: unknown): unknown {
-  if (error instanceof Error) return { status: 'error', message: error.message };
-  try {
-    return JSON.stringify(error) === undefined ? UNKNOWN : error;
-  } catch {
-    return UNKNOWN;
-  }
-}
-
-const UNKNOWN = { status: 'error', message: 'error' };
