@@ -102,7 +102,8 @@ export class FailureDecision {
       return;
     }
     const what = kind === 'handler' && loggedByNest(filtered, error) ? '' : `: ${errorText(error)}`;
-    const line = `${handler} failed (${kind}) ${where}${what}`;
+    // An error's text may have lines; a topic with control characters does not get here.
+    const line = `${handler} failed (${kind}) ${where}${what}`.replace(/\s*[\r\n]+\s*/g, ' ');
     if (goesOn) logger.warn(line);
     else logger.error(line);
   }

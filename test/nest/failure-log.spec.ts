@@ -1,5 +1,5 @@
 import { Controller } from '@nestjs/common';
-import { type ClientProxy, Ctx, EventPattern } from '@nestjs/microservices';
+import { type ClientProxy, Ctx, EventPattern, RpcException } from '@nestjs/microservices';
 import { of } from 'rxjs';
 import { MqttEvent } from '../../lib/nest/decorators.js';
 import { type MqttMessageContext } from '../../lib/nest/mqtt-message.context.js';
@@ -39,6 +39,10 @@ class Handlers {
   asks(_payload: Buffer, @Ctx() context: MqttMessageContext): void {
     if (context.getRun() === 1) context.retryLater(3);
     else context.reject(0x97);
+  }
+  @MqttEvent('lines/+', { failure: { then: 'discard' } })
+  lines(): void {
+    throw new RpcException('first\n  second\r\nthird');
   }
   // Two handlers of one message: the stronger end is what happens to it.
   @EventPattern<string>('two', { failure: { then: 'discard' } })
@@ -145,5 +149,14 @@ it('two handlers: the one that is done waits for the other, and the stronger end
     expect.stringMatching(/^ERROR Handlers\.other .* run 2 of 2, rejected with 0x83$/),
     expect.stringMatching(/^ERROR handler of 'two' failed .* run 1, waits for a handler that runs again/),
     expect.stringMatching(/^WARN Handlers\.other .* run 1 of 2, again in n ms$/),
+  ]);
+});
+
+it('is one line, whatever the error says', async () => {
+  await start();
+  publish('lines/a');
+  await until(() => running.strategy.stats.discarded === 1);
+  expect(said).toEqual([
+    "ERROR Handlers.lines failed (handler) for a message on 'lines/a', attempt 1, run 1, discarded: first second third",
   ]);
 });
