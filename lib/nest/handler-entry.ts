@@ -34,7 +34,7 @@ export function handlerEntry(
   if (options.failure.then === 'deadLetter' && server.deadLetter === undefined) {
     throw new OptionsError(
       `${path}.failure.then`,
-      "a step other than 'deadLetter' where the strategy has no deadLetter target",
+      "a step other than 'deadLetter' where no target is given (set the strategy's `deadLetter`)",
       "'deadLetter'",
     );
   }

@@ -215,6 +215,7 @@ describe('C56', () => {
     it.each([
       [{ batch: { size: 3 } }, 'expected an integer from 1 to 2147483647 (milliseconds), received nothing'],
       [{ batch: { delay: 3 } }, 'expected an integer, 1 or more, received nothing'],
+      [{ failure: { then: 'deadLetter' } }, "set the strategy's `deadLetter`"],
       [{ failure: 'discard' }, "write { then: 'discard' }"],
     ])('%j: the error says what to write', async (options, text) => {
       await expect(refusal(MqttEvent, 'a', options)).rejects.toThrow(text);
