@@ -329,7 +329,7 @@ export class MqttClient {
       case 'connected':
         return this.connected(output.result);
       case 'disconnected':
-        return this.disconnected(output.cause, output.nextDialAt !== undefined);
+        return this.disconnected(output.cause, output.nextDialAt !== undefined, output.fallsBack);
       case 'gaveUp':
         return this.gaveUp(output.error);
       case 'ended':
@@ -363,7 +363,7 @@ export class MqttClient {
     this.monitor.events.emit('connect', result);
   }
 
-  private disconnected(cause: Error | undefined, willReconnect: boolean): void {
+  private disconnected(cause: Error | undefined, willReconnect: boolean, fallsBack: boolean): void {
     this.monitor.lastError = cause ?? this.monitor.lastError;
     if (willReconnect && this.monitor.state !== 'draining')
       this.monitor.setState(this.session.result === undefined ? 'connecting' : 'reconnecting');
@@ -371,7 +371,7 @@ export class MqttClient {
     this.reauthentication.failed(cause ?? new ClosedError('Closed while authenticating again'));
     // Open publishes cannot be waited for any more: close() must not hang on a broker that is away.
     this.whenPublished?.();
-    this.monitor.events.emit('disconnect', { cause, willReconnect });
+    this.monitor.events.emit('disconnect', { cause, willReconnect, fallsBack });
   }
 
   private gaveUp(error: Error): void {

@@ -43,7 +43,12 @@ export interface MqttStatus {
 /** Every event of `MqttClient.on()` and its payload. */
 export interface MqttClientEvents {
   connect: ConnectResult;
-  disconnect: { readonly cause: Error | undefined; readonly willReconnect: boolean };
+  disconnect: {
+    readonly cause: Error | undefined;
+    readonly willReconnect: boolean;
+    /** With `protocolVersion: 'auto'`: the server did not take MQTT 5, and 3.1.1 is tried at once. */
+    readonly fallsBack: boolean;
+  };
   status: MqttStatus;
   /** The broker had no session for us any more: what it had queued is gone; unacknowledged deliveries here are the only copies. */
   sessionLost: { readonly orphaned: number };

@@ -10,7 +10,11 @@ import { reportSubscriptions, warnBeforeStart } from './start-report.js';
 /** What the session says by itself goes to the log; a lost session is never silent. */
 export function logSessionEvents(client: MqttClient, logger: Logger): void {
   client.on('warning', ({ message }) => logger.warn(message));
-  client.on('disconnect', ({ cause, willReconnect }) => {
+  client.on('disconnect', ({ cause, willReconnect, fallsBack }) => {
+    if (fallsBack) {
+      logger.log(`No MQTT 5 there, trying 3.1.1 (${cause?.message ?? 'the connection was closed'})`);
+      return;
+    }
     // A controlled reconnect was logged with its reason by who asked for it.
     if (willReconnect && cause !== undefined && !cause.message.startsWith('Reconnecting:')) {
       logger.warn(`${cause.message}; connecting again`);

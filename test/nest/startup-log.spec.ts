@@ -45,6 +45,23 @@ async function startAndEnd(controllers: Type[], strategies: Partial<MqttServerOp
   }
 }
 
+it('a broker without MQTT 5 is no warning', async () => {
+  const old = await InMemoryMqttBroker.start({ versions: [4] });
+  try {
+    @Controller()
+    class Devices {
+      @MqttEvent('devices/+/telemetry')
+      telemetry(): void {}
+    }
+    await startAndEnd([Devices], [{ url: old.url }]);
+    expect(logged.filter((line) => line.startsWith('No MQTT 5 there, trying 3.1.1'))).toHaveLength(1);
+    expect(logged.filter((line) => line.includes('with MQTT 3.1.1'))).toHaveLength(1);
+    expect(warned).toEqual([]);
+  } finally {
+    await old.close();
+  }
+});
+
 describe('what is subscribed', () => {
   it('one line per filter, with the granted QoS and the handlers', async () => {
     @Controller()

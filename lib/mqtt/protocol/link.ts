@@ -311,7 +311,7 @@ export class Link {
     if (!this.plan.redirected) this.followed = undefined;
     this.move('lost');
     if (!this.wanted) {
-      this.core.outbox.emit({ kind: 'disconnected', cause: ending.cause, nextDialAt: undefined });
+      this.core.outbox.emit({ kind: 'disconnected', cause: ending.cause, nextDialAt: undefined, fallsBack: false });
       this.end();
       return;
     }
@@ -320,12 +320,12 @@ export class Link {
     if (delay === undefined || exhausted) {
       this.wanted = false;
       this.followed = undefined;
-      this.core.outbox.emit({ kind: 'disconnected', cause, nextDialAt: undefined });
+      this.core.outbox.emit({ kind: 'disconnected', cause, nextDialAt: undefined, fallsBack: false });
       this.core.outbox.emit({ kind: 'gaveUp', error: cause });
       return;
     }
     this.dialAt = now + delay;
-    this.core.outbox.emit({ kind: 'disconnected', cause, nextDialAt: this.dialAt });
+    this.core.outbox.emit({ kind: 'disconnected', cause, nextDialAt: this.dialAt, fallsBack: this.plan.fallingBack });
   }
 
   private lossError(error: Error | undefined): TransportError {

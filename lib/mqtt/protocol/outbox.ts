@@ -25,6 +25,8 @@ export type SessionOutput =
       readonly kind: 'disconnected';
       readonly cause: TransportError | undefined;
       readonly nextDialAt: number | undefined;
+      /** What is tried next is MQTT 3.1.1: this server has refused 5. */
+      readonly fallsBack: boolean;
     }
   /** No further try follows: the first connect failed, or the server's answer cannot change. */
   | { readonly kind: 'gaveUp'; readonly error: TransportError }

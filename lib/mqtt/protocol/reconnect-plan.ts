@@ -33,6 +33,8 @@ export class ReconnectPlan {
   private takeovers = 0;
   /** The next try goes to a server that a Server Reference named: soon, and not as a try that failed. */
   redirected = false;
+  /** The next try, at once and on the same server, is with MQTT 3.1.1 because 5 was refused. */
+  fallingBack = false;
   /** Such tries without a stable connection. */
   private redirects = 0;
   /** Times in a row that a connection was closed without a word. */
@@ -82,13 +84,15 @@ export class ReconnectPlan {
     const lasted = this.connectedAt === undefined ? 0 : now - this.connectedAt;
     const wasConnected = this.connectedAt !== undefined;
     this.connectedAt = undefined;
+    this.fallingBack = false;
     if (lasted >= UNDISTURBED_MS) this.restart();
     else if (lasted >= STABLE_MS) this.stable();
     if (this.followsReference(ending)) {
       this.nextServer();
       return this.config.reconnectDelay(0, random);
     }
-    if (this.fallsBack(ending)) return 0;
+    this.fallingBack = this.fallsBack(ending);
+    if (this.fallingBack) return 0;
     switch (ending) {
       case 'controlled':
         return this.config.reconnectDelay(0, random);

@@ -75,13 +75,13 @@ export function readSend(
   const isBatch = metadata['numMessagesInBatch'] !== undefined;
   const highest = (metadata['highestSequenceId'] as number | undefined) ?? 0;
   const sequenceId = metadata['sequenceId'] as number;
-  require(sequenceId === send.sequenceId, `sequence id ${sequenceId} in the metadata, ${send.sequenceId} in SEND`);
-  require((send.numMessages ?? 1) === count, `${count} messages in the metadata, ${send.numMessages ?? 1} in SEND`);
-  require(count >= 1, 'num_messages_in_batch is 0');
-  require((metadata['publishTime'] as number) > 0, 'publish time is 0');
+  demand(sequenceId === send.sequenceId, `sequence id ${sequenceId} in the metadata, ${send.sequenceId} in SEND`);
+  demand((send.numMessages ?? 1) === count, `${count} messages in the metadata, ${send.numMessages ?? 1} in SEND`);
+  demand(count >= 1, 'num_messages_in_batch is 0');
+  demand((metadata['publishTime'] as number) > 0, 'publish time is 0');
   if (isBatch && count > 1) {
-    require(highest >= sequenceId, `highest sequence id ${highest} of a batch that begins with ${sequenceId}`);
-    require(send.highestSequenceId === highest, 'highest sequence id differs between SEND and metadata');
+    demand(highest >= sequenceId, `highest sequence id ${highest} of a batch that begins with ${sequenceId}`);
+    demand(send.highestSequenceId === highest, 'highest sequence id differs between SEND and metadata');
   }
   const encrypted = metadata['encryptionKeys'] !== undefined;
   const decompress = decompressor(compression, decompressors);
@@ -92,7 +92,7 @@ export function readSend(
   if (!opaque && !isChunk && compression !== 'NONE') {
     const size = (metadata['uncompressedSize'] as number | undefined) ?? 0;
     payload = decompress(payload, size);
-    require(payload.length === size, `uncompressed size ${payload.length}, announced ${size}`);
+    demand(payload.length === size, `uncompressed size ${payload.length}, announced ${size}`);
   }
   const common = { metadata, compression, opaque: opaque || (isChunk && compression !== 'NONE') };
   const messages =
@@ -116,17 +116,17 @@ function batch(payload: Buffer, count: number, common: Common): StoredMessage[] 
   const messages: StoredMessage[] = [];
   let at = 0;
   for (let index = 0; index < count; index++) {
-    require(at + 4 <= payload.length, `batch of ${count} ends at message ${index}`);
+    demand(at + 4 <= payload.length, `batch of ${count} ends at message ${index}`);
     const length = payload.readUInt32BE(at);
     const start = at + 4 + length;
-    require(start <= payload.length, `metadata of message ${index} is longer than the batch`);
+    demand(start <= payload.length, `metadata of message ${index} is longer than the batch`);
     const own = decodeSingleMetadata(payload.subarray(at + 4, start));
     const size = own['payloadSize'] as number;
-    require(start + size <= payload.length, `payload of message ${index} is longer than the batch`);
+    demand(start + size <= payload.length, `payload of message ${index} is longer than the batch`);
     messages.push(message({ ...common, own, payload: payload.subarray(start, start + size), index, count }));
     at = start + size;
   }
-  require(at === payload.length, `${payload.length - at} bytes left after the last message of the batch`);
+  demand(at === payload.length, `${payload.length - at} bytes left after the last message of the batch`);
   return messages;
 }
 
@@ -186,6 +186,6 @@ function nameOf(compression: number | undefined): CompressionName {
   return found[0] as CompressionName;
 }
 
-function require(condition: boolean, what: string): void {
+function demand(condition: boolean, what: string): void {
   if (!condition) throw new Error(what);
 }

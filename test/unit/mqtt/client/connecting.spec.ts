@@ -13,13 +13,17 @@ describe('protocolVersion auto', () => {
   it.each(['connack-4', 'connack-5', 'close'] as const)('falls back to 3.1.1 after %s', async (unsupportedVersion) => {
     const broker = await startBroker({ versions: [4], unsupportedVersion });
     const client = newClient(broker);
+    const fallbacks: boolean[] = [];
+    client.on('disconnect', ({ fallsBack }) => fallbacks.push(fallsBack));
     const result = await client.connect();
     expect(result.protocolVersion).toBe(4);
+    expect(fallbacks).toEqual([true]);
     expect(broker.log.received('connect').map(({ protocolVersion }) => protocolVersion)).toEqual([5, 4]);
     // Once known it stays.
     broker.cut();
     await broker.log.waitForReceived('connect', 3);
     expect(broker.log.received('connect')[2].protocolVersion).toBe(4);
+    expect(fallbacks).toEqual([true, false]);
   });
 
   it('an outage during the fallback does not decide for 3.1.1', async () => {
