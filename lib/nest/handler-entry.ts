@@ -22,11 +22,10 @@ export function handlerEntry(
   const { handlerName, capturesFailures, ...given } = extras;
   if (typeof subscribed !== 'string') throw new OptionsError('handlers', 'a topic filter', describeValue(subscribed));
   const path = `handlers['${subscribed}']`;
-  if (server.envelope !== 'nest' && isObjectPattern(subscribed)) {
+  if (isForeign(subscribed, server)) {
     throw new OptionsError(
       path,
-      "a topic filter such as 'devices/+/telemetry' (objects only with envelope: 'nest'; a handler for another " +
-        'transport names it: @MessagePattern(pattern, Transport.TCP))',
+      "a topic filter such as 'devices/+/telemetry' (objects: envelope: 'nest')",
       'an object',
     );
   }
@@ -69,9 +68,12 @@ export function handlerEntry(
   };
 }
 
-/** What Nest makes of a pattern that is an object: its own MQTT client publishes to a topic of that name, no device does. */
-function isObjectPattern(subscribed: string): boolean {
-  return subscribed.startsWith('{') && isPlainObject(tryJson(subscribed));
+/**
+ * A pattern that is an object: no device publishes to the topic that Nest makes of it, only its own MQTT client does. Nest
+ * gives every server the handlers that name no transport, so it may be meant for another one.
+ */
+export function isForeign(subscribed: string, server: ResolvedMqttServerOptions): boolean {
+  return server.envelope !== 'nest' && subscribed.startsWith('{') && isPlainObject(tryJson(subscribed));
 }
 
 function tryJson(text: string): unknown {

@@ -15,7 +15,7 @@ import { DeliveryTask } from './delivery-task.js';
 import { type EmitScope } from './emit-scope.js';
 import { type Failure } from './failure-policy.js';
 import { type FailureHost, FailureSettlement } from './failure-settlement.js';
-import { handlerEntry } from './handler-entry.js';
+import { handlerEntry, isForeign } from './handler-entry.js';
 import { type ProcessingHooks } from './handler-outcome.js';
 import { type HandlerEntry, HandlerRegistry } from './handler-registry.js';
 import { type HandlerRun } from './handler-run.js';
@@ -153,6 +153,13 @@ export class MqttServerStrategy
     const subscribed = this.normalizePattern(pattern);
     callback.isEventHandler = isEventHandler;
     callback.extras = extras;
+    // Ours say what is wrong; others may be for another server of the application.
+    if (extras['capturesFailures'] !== true && isForeign(subscribed, this.options)) {
+      this.logger.warn(
+        `The pattern ${subscribed} is no topic filter: not subscribed. A handler of another transport names it`,
+      );
+      return;
+    }
     const entry = handlerEntry(subscribed, callback, isEventHandler, extras, this.options);
     const { batch } = entry.options;
     if (batch !== undefined) entry.collector = new BatchCollector(this, entry, batch.size, batch.delay);
