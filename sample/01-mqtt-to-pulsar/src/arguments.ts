@@ -13,16 +13,38 @@ export interface SampleArguments {
   readonly heapAt: readonly number[];
 }
 
-/** Reads the command line, and `MQTT_URL` and `PULSAR_URL` from the environment. */
+const USAGE = `usage: npm start -- [options]
+  --messages N   publish N messages (default: until Ctrl-C)
+  --exit         end when they are stored, with a last line of JSON; needs --messages
+  --rate N       messages a second of all devices (default: 50 without --messages, else as fast as the broker takes them)
+  --heap-at N    print the heap in use when N messages are acknowledged; needs node --expose-gc; can be repeated
+  --help         this text
+environment: MQTT_URL, PULSAR_URL (default: embedded brokers)`;
+
+/** Reads the command line, and `MQTT_URL` and `PULSAR_URL` from the environment. Ends the process with 2 on a wrong one. */
 export function sampleArguments(): SampleArguments {
+  try {
+    return parse();
+  } catch (error) {
+    console.error(`${(error as Error).message}\n${USAGE}`);
+    process.exit(2);
+  }
+}
+
+function parse(): SampleArguments {
   const { values } = parseArgs({
     options: {
+      help: { type: 'boolean', default: false },
       messages: { type: 'string' },
       exit: { type: 'boolean', default: false },
       rate: { type: 'string' },
       'heap-at': { type: 'string', multiple: true, default: [] },
     },
   });
+  if (values.help) {
+    console.log(USAGE);
+    process.exit(0);
+  }
   const messages = values.messages === undefined ? Infinity : whole('messages', values.messages);
   if (values.exit && messages === Infinity) throw new Error('--exit needs --messages: without it there is no end');
   return {

@@ -29,7 +29,8 @@ const pulsarUrl = args.pulsarUrl ?? embedded!.pulsarUrl;
 const strategy = new MqttServerStrategy({
   url: mqttUrl,
   clientId: 'sample-01',
-  // aedes does not mark what it sends again with DUP.
+  // aedes has no MQTT 5, and does not mark what it sends again with DUP.
+  protocolVersion: args.mqttUrl === undefined ? 4 : 'auto',
   bindWithoutDup: args.mqttUrl === undefined,
 });
 const app = await NestFactory.createMicroservice(AppModule.with(pulsarUrl), { strategy, logger: ['error', 'warn'] });
