@@ -10,9 +10,8 @@
  */
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
 import { scratchFolder } from '../brokers/index.js';
-import { compare, readTopic, seededRandom } from '../wire/index.js';
+import { commandLine, compare, readTopic, seededRandom } from '../wire/index.js';
 import { type AppConfig } from './app-config.js';
 import { startWiredBrokers } from './brokers-with-wires.js';
 import { ChildApp } from './child-app.js';
@@ -20,7 +19,9 @@ import { Devices } from './devices.js';
 import { untilDone } from './progress.js';
 import { checkSabotage } from './sabotage-names.js';
 
-const { values } = parseArgs({
+const USAGE =
+  'usage: npm run crash-test -- [--rounds 3] [--messages 2000] [--fail 0.05] [--rate 400] [--sabotage NAME] [--seed 1]';
+const { values } = commandLine(USAGE, {
   options: {
     rounds: { type: 'string', default: '3' },
     messages: { type: 'string', default: '2000' },

@@ -3,13 +3,16 @@
  * [--sabotage NAME]`: a minute of planted faults on real brokers. The last line is JSON with the true figures; exit 1 on any
  * violation, and exit 3 if a sabotage went unnoticed or was taken for something else.
  */
-import { parseArgs } from 'node:util';
 import { checkBroker } from '../crash/mqtt-brokers.js';
 import { checkSabotage } from '../crash/sabotage-names.js';
+import { commandLine } from '../wire/index.js';
 import { endToEndFault } from './end-to-end.js';
 import { pulsarProducerFault } from './pulsar-producer.js';
 
-const { values, positionals } = parseArgs({
+const USAGE =
+  'usage: npm run fault-test -- pulsar-producer | end-to-end [--seconds 60] [--rate N] [--seed N] [--broker NAME] ' +
+  '[--sabotage NAME]';
+const { values, positionals } = commandLine(USAGE, {
   allowPositionals: true,
   options: {
     seconds: { type: 'string', default: '60' },

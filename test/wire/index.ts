@@ -1,3 +1,4 @@
+export { commandLine } from './command-line.js';
 export { compare, Evidence, idOf } from './evidence.js';
 export { type StoredMessage } from '../../sample/01-mqtt-to-pulsar/src/verify/pulsar-frames.js';
 export { readTopic, type ReadTopicOptions } from '../../sample/01-mqtt-to-pulsar/src/verify/topic-reader.js';
