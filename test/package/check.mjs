@@ -24,6 +24,28 @@ const NEST = {
   11: { '@nestjs/common': '^11.1.0', '@nestjs/core': '^11.1.0', '@nestjs/microservices': '^11.1.0' },
   12: { '@nestjs/common': '^12.0.0', '@nestjs/core': '^12.0.0', '@nestjs/microservices': '^12.0.0' },
 };
+const PACKED =
+  /^(dist\/|(README|CHANGELOG|CONTRIBUTING|docs\/failures|lib\/DESIGN)\.md$|LICENSE$|NOTICE$|package\.json$)/;
+/** Beside Nest 11, what its `nest new` writes into package.json. */
+const NEST_NEW = {
+  devDependencies: {
+    '@types/jest': '^30.0.0',
+    '@types/node': '^22.10.7',
+    avsc: '^5.7.0',
+    jest: '^30.0.0',
+    'ts-jest': '^29.2.5',
+    typescript: '^5.7.3',
+  },
+  jest: {
+    moduleFileExtensions: ['js', 'json', 'ts'],
+    rootDir: 'src',
+    testRegex: '.*\\.spec\\.ts$',
+    transform: { '^.+\\.(t|j)s$': 'ts-jest' },
+    // The one line that README asks for, with allowJs in tsconfig.json.
+    transformIgnorePatterns: ['/node_modules/(?!nestjs-mqtt-pulsar/)'],
+    testEnvironment: 'node',
+  },
+};
 
 try {
   const tarball = pack();
@@ -31,6 +53,7 @@ try {
   step('attw', () => run(bin('attw'), [tarball, '--profile', 'esm-only'], root));
   step('production tree of this checkout', () => noNativeCode(root));
   for (const [major, nest] of Object.entries(NEST)) checkBeside(major, nest, tarball);
+  commonJs(tarball);
   console.log('package: ok');
 } finally {
   rmSync(work, { recursive: true, force: true });
@@ -41,7 +64,7 @@ function pack() {
   // prepack prints before the JSON
   const [{ filename, files, unpackedSize }] = JSON.parse(printed.slice(printed.indexOf('[\n')));
   const paths = files.map((file) => file.path);
-  const strays = paths.filter((path) => !/^(dist\/|README|CHANGELOG|LICENSE|NOTICE|package\.json$)/.test(path));
+  const strays = paths.filter((path) => !PACKED.test(path));
   if (strays.length > 0) fail(`does not belong into the package: ${strays.join(', ')}`);
   for (const needed of [
     'dist/index.js',
@@ -52,6 +75,17 @@ function pack() {
     'README.md',
   ]) {
     if (!paths.includes(needed)) fail(`the package lacks ${needed}`);
+  }
+  for (const [, link] of readFileSync(join(root, 'README.md'), 'utf8').matchAll(/\]\((?!https?:|#)([^)#]+)/g)) {
+    if (!paths.includes(link)) fail(`README.md links ${link}, which is not packed`);
+  }
+  for (const path of paths.filter((file) => /^dist\/.*\.js$/.test(file))) {
+    // Neither can be in a file of which a test runner makes CommonJS: the first is a syntax error, the second hides its own.
+    const source = readFileSync(join(root, path), 'utf8');
+    if (/\bimport\.meta\b/.test(source)) fail(`${path} has import.meta`);
+    if (/^(export )?(function|const|let|var|class) (require|module|exports)\b/m.test(source)) {
+      fail(`${path} gives a name of CommonJS to something of its own`);
+    }
   }
   console.log(`packed ${paths.length} files, ${Math.round(unpackedSize / 1024)} KiB`);
   return join(work, filename);
@@ -96,6 +130,30 @@ function checkBeside(major, nest, tarball) {
   for (const [kind, extension] of Object.entries({ 'an ES module': 'm', CommonJS: 'c' })) {
     step(`Nest ${major}: the quick start of the README as ${kind}`, () => quickStart(app, extension));
   }
+}
+
+/** As `nest new` of Nest 11 sets an application up: Jest without ES modules, ts-jest; and TypeScript's oldest resolution. */
+function commonJs(tarball) {
+  const app = join(work, 'nest-new');
+  cpSync(join(here, 'nest-new'), app, { recursive: true });
+  renameSync(join(app, 'src/app.spec.ts.txt'), join(app, 'src/app.spec.ts'));
+  const dependencies = {
+    ...NEST[11],
+    'nestjs-mqtt-pulsar': `file:${tarball}`,
+    'reflect-metadata': '^0.2.2',
+    rxjs: '^7.8.1',
+  };
+  writeFileSync(
+    join(app, 'package.json'),
+    JSON.stringify({ name: 'nest-new', private: true, dependencies, ...NEST_NEW }),
+  );
+  step('nest new: install', () =>
+    run('npm', ['install', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'], app),
+  );
+  step('nest new: Jest, CommonJS', () => run(process.execPath, ['node_modules/jest/bin/jest.js'], app));
+  step('nest new: moduleResolution node10', () =>
+    run(process.execPath, ['node_modules/typescript/bin/tsc', '-p', 'tsconfig.node10.json'], app),
+  );
 }
 
 /** Word for word as a file of its own: it compiles, and what it starts does what it says. */
