@@ -139,7 +139,12 @@ module.exports = {
       from: { path: '^sample/' },
       to: { path: '^lib/', pathNot: '^lib/(index|testing/index)\\.ts$' },
     },
-    { name: 'errors-is-a-leaf', severity: 'error', from: { path: '^lib/(errors|error-text)\\.ts$' }, to: { path: '.' } },
+    {
+      name: 'errors-is-a-leaf',
+      severity: 'error',
+      from: { path: '^lib/(errors|error-text)\\.ts$' },
+      to: { path: '.' },
+    },
   ],
   options: {
     doNotFollow: { path: 'node_modules' },
