@@ -20,7 +20,7 @@ export class ProbeLane {
 
   /** @param initial ms */
   constructor(host: RoundsHost, initial: number) {
-    this.rounds = new Rounds(host, initial, Math.max(LONGEST, initial), () => this.round());
+    this.rounds = new Rounds(host, initial, Math.max(LONGEST_BETWEEN_PROBES, initial), () => this.round());
   }
 
   /** How many wait; those that try are not among them. */
@@ -90,5 +90,5 @@ export class ProbeLane {
 }
 
 /** ms; a probe costs one send, and until one gets through nothing goes on. */
-const LONGEST = 30_000;
+export const LONGEST_BETWEEN_PROBES = 30_000;
 const MOST_AT_A_TIME = 16;

@@ -35,6 +35,7 @@ export class Redelivery {
   private readonly sink: ProbeLane;
   private readonly calls: ProbeLane;
   private readonly letters: ProbeLane;
+  private readonly lanes: readonly ProbeLane[];
   private readonly rounds: Rounds;
   private readonly report: HoldReport;
 
@@ -49,6 +50,7 @@ export class Redelivery {
     this.sink = new ProbeLane(host, initial);
     this.calls = new ProbeLane(host, initial);
     this.letters = new ProbeLane(host, initial);
+    this.lanes = [this.sink, this.calls, this.letters];
   }
 
   /** How many are held now; what runs again is not. */
@@ -88,7 +90,7 @@ export class Redelivery {
   ): void {
     task.held = true;
     this.tasks.set(task.delivery, task);
-    for (const lane of [this.sink, this.calls, this.letters]) lane.failed(task);
+    for (const lane of this.lanes) lane.failed(task);
     if (reason === 'sink') this.sink.hold({ task, again });
     else if (reason === 'call') this.calls.hold({ task, again });
     else if (reason === 'deadLetter') this.letters.hold({ task, again });
@@ -96,7 +98,7 @@ export class Redelivery {
       this.held.set(task.delivery, { task, reason, again });
       if (reason !== 'halted') this.rounds.arm();
     }
-    for (const lane of [this.sink, this.calls, this.letters]) lane.rest();
+    for (const lane of this.lanes) lane.rest();
     // A halt has its own word.
     if (reason !== 'halted') this.report.held(this, reason);
     this.host.heldChanged();
@@ -146,13 +148,13 @@ export class Redelivery {
   }
 
   stop(): void {
-    for (const each of [this.rounds, this.sink, this.calls, this.letters]) each.stop();
+    for (const each of [this.rounds, ...this.lanes]) each.stop();
   }
 
   private forget(task: DeliveryTask): void {
     this.tasks.delete(task.delivery);
     this.held.delete(task.delivery);
-    for (const lane of [this.sink, this.calls, this.letters]) lane.forget(task);
+    for (const lane of this.lanes) lane.forget(task);
     if (this.tasks.size === 0) this.report.over();
   }
 

@@ -6,6 +6,7 @@ import { type DeadLetterTarget } from './dead-letter-target.js';
 import { CallbackDeadline, type DeadlineQueue } from './deadline-queue.js';
 import { type IntakeControl } from './intake-control.js';
 import { type Clock } from '../net/clock.js';
+import { LONGEST_BETWEEN_PROBES } from './probe-lane.js';
 import { type MqttServerStats } from './task-host.js';
 
 export interface UnmatchedHost {
@@ -82,7 +83,9 @@ export class UnmatchedMessages {
       this.kept.add(delivery);
       this.host.heldChanged();
       if (this.stopped) return;
-      const retry = new CallbackDeadline(() => void this.send(delivery, target, Math.min(again * 2, LONGEST)));
+      const retry = new CallbackDeadline(
+        () => void this.send(delivery, target, Math.min(again * 2, LONGEST_BETWEEN_PROBES)),
+      );
       this.host.deadlines.add(retry, this.host.clock.now(), again);
     } finally {
       host.openRounds -= 1;
@@ -108,4 +111,3 @@ export class UnmatchedMessages {
 }
 
 const MAX_TOPICS = 1_000;
-const LONGEST = 30_000;
