@@ -67,6 +67,11 @@ export class Devices {
       .finally(() => count(-1));
   }
 
+  /** Everything that the broker has accepted from them is among `ids`. */
+  allIn(ids: ReadonlySet<number>): boolean {
+    return [...this.accepted].every((id) => ids.has(id));
+  }
+
   /** Until the broker has answered every publish. */
   async settled(timeoutMs = 30_000): Promise<void> {
     const deadline = Date.now() + timeoutMs;

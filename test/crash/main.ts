@@ -96,7 +96,7 @@ for (let round = 0, first = 0; round < rounds; round++, first += perRound) {
 }
 
 await devices.settled();
-const everythingAcknowledged = (): boolean => [...devices.accepted].every((id) => evidence.acknowledged.has(id));
+const everythingAcknowledged = (): boolean => devices.allIn(evidence.acknowledged);
 let trouble: string | undefined;
 await untilDone('messages', everythingAcknowledged, () => evidence.acknowledged.size + evidence.receipted.size).catch(
   (error: Error) => (trouble = error.message),

@@ -47,7 +47,7 @@ export async function silentPulsarRun(brokers: WiredBrokers, rate: number): Prom
   const { evidence, pulsar } = brokers;
   return onDefaultQueue(brokers, 'silent-pulsar', { failRate: 0, stalledAfterMs: stalledAfter(rate) }, async (run) => {
     const { app, devices } = run;
-    const acknowledged = (): boolean => [...devices.accepted].every((id) => evidence.acknowledged.has(id));
+    const acknowledged = (): boolean => devices.allIn(evidence.acknowledged);
     let next = FIRST_ID.silent;
     next += await devices.publish(next, rate, rate);
     await untilDone('messages before the silence', acknowledged, () => evidence.acknowledged.size, 20_000);

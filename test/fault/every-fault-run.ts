@@ -114,7 +114,7 @@ export async function everyFaultRun(brokers: WiredBrokers, options: EndToEndOpti
   await devices.settled();
   await untilDone(
     'messages',
-    () => [...devices.accepted].every((id) => evidence.acknowledged.has(id)),
+    () => devices.allIn(evidence.acknowledged),
     () => evidence.acknowledged.size + evidence.receipted.size,
     45_000,
   ).catch((error: Error) => troubles.push(error.message));

@@ -46,7 +46,7 @@ export async function receiveMaximumRun(brokers: WiredBrokers, options: EndToEnd
     await devices.settled();
     await untilDone(
       'messages',
-      () => [...devices.accepted].every((id) => evidence.acknowledged.has(id)),
+      () => devices.allIn(evidence.acknowledged),
       () => evidence.acknowledged.size + evidence.receipted.size,
       30_000,
     ).catch(note);

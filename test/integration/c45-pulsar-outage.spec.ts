@@ -55,7 +55,7 @@ describeWithBrokers('C45 an outage of Pulsar end to end', () => {
 
     await publishing;
     await devices.settled();
-    const everything = (): boolean => [...devices.accepted].every((id) => evidence.acknowledged.has(id));
+    const everything = (): boolean => devices.allIn(evidence.acknowledged);
     await until('everything acknowledged', everything, 60_000);
     await app.close();
     await devices.close();

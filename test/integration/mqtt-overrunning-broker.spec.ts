@@ -57,7 +57,7 @@ describeWithBrokers('a backlog larger than any window, from a broker that overru
     const connections = mqttWire.proxy.figures.connections;
 
     const second = await ChildApp.start(config(2));
-    const everything = (): boolean => [...devices.accepted].every((id) => evidence.acknowledged.has(id));
+    const everything = (): boolean => devices.allIn(evidence.acknowledged);
     await until('everything acknowledged', everything, 60_000);
     await second.close();
     await devices.close();

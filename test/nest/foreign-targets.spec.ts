@@ -1,11 +1,12 @@
 import { Controller } from '@nestjs/common';
-import { ClientKafka, ClientProxy, ClientRedis, ClientRMQ, EventPattern } from '@nestjs/microservices';
+import { ClientKafka, ClientRedis, ClientRMQ, EventPattern } from '@nestjs/microservices';
 import { KafkaRequestSerializer } from '@nestjs/microservices/serializers/kafka-request.serializer.js';
 import { RmqRecordSerializer } from '@nestjs/microservices/serializers/rmq-record.serializer.js';
 import { concat, defer, EMPTY, NEVER, type Observable, of, throwError } from 'rxjs';
 import { MqttEvent } from '../../lib/nest/decorators.js';
 import { type DeadLetterOptions, type MqttServerOptions } from '../../lib/nest/mqtt-server-options.js';
 import { gate, type RunningApp, settled, startApp, until } from './support/app.js';
+import { EventClient } from './support/event-client.js';
 
 const BYTES = Buffer.from([0x00, 0xff, 0xfe, 0x80]);
 /** Names that mean something to one or the other of those clients. */
@@ -132,7 +133,7 @@ describe.each(Object.keys(CLIENTS))("Nest's %s as the target", (name) => {
 });
 
 /** A client whose `emit()` gives what it is told to, cold: nothing happens before somebody subscribes. */
-class Cold extends ClientProxy {
+class Cold extends EventClient {
   subscriptions = 0;
   constructor(private readonly result: () => Observable<unknown>) {
     super();
@@ -142,18 +143,6 @@ class Cold extends ClientProxy {
       this.subscriptions += 1;
       return this.result() as Observable<T>;
     });
-  }
-  connect(): Promise<void> {
-    return Promise.resolve();
-  }
-  close(): void {
-    // Nothing is open.
-  }
-  unwrap<T>(): T {
-    throw new Error('nothing to unwrap');
-  }
-  protected publish(): () => void {
-    throw new Error('not a requester');
   }
   protected dispatchEvent<T>(): Promise<T> {
     throw new Error('emit() is its own');

@@ -12,6 +12,7 @@ import {
   SucceedingHandlers,
 } from './support/outcome-handlers.js';
 import { type OutcomeRow, outcomeRows, type WireAnswer } from './support/outcome-table.js';
+import { holdPubacks } from './support/requester.js';
 
 /** One message that a row of README's table speaks of. */
 interface Scenario {
@@ -430,18 +431,4 @@ function bytesOf(kind: 'puback' | 'pubrec', version: 4 | 5, packetId: number, co
   // MQTT 5 leaves the reason code 0x00 out [3.4.2.1, 3.5.2.1]; 3.1.1 has none.
   const packet = version === 4 || code === 0 ? [first, 2, ...id] : [first, 3, ...id, code];
   return Buffer.from(packet).toString('hex');
-}
-
-/** What the broker answers to our own publishes is kept back until the returned function is called. */
-function holdPubacks(broker: InMemoryMqttBroker): () => void {
-  const kept: (() => void)[] = [];
-  const stop = broker.onSend((packet, connection) => {
-    if (packet.cmd !== 'puback') return undefined;
-    kept.push(() => connection.send(packet));
-    return 'withhold';
-  });
-  return () => {
-    stop();
-    for (const send of kept.splice(0)) send();
-  };
 }

@@ -9,7 +9,7 @@ import { check } from '../session/observer.js';
 import { SeededRandom } from '../session/random.js';
 import { VirtualClock } from '../strategy/virtual-clock.js';
 import { HandlerOfMessage, MessageOfModel, type Verdict } from './message.js';
-import { GrantingBroker, ModelWire } from './model-wire.js';
+import { GrantingBroker, ModelWire } from '../model-wire.js';
 
 /** Something outside that has not ended yet. */
 interface Open {
@@ -60,11 +60,10 @@ export class SettlementWorld {
       },
       random,
     );
-    this.wire = new ModelWire(
-      this.broker,
-      (packet) => this.fromClient(packet),
-      (packet) => this.lostOfClient(packet),
-    );
+    this.wire = new ModelWire(this.broker, {
+      fromClient: (packet) => this.fromClient(packet),
+      lost: (packet) => this.lostOfClient(packet),
+    });
     this.strategy = new MqttServerStrategy({
       url: 'mqtt://model:1',
       clientId: 'model',
@@ -185,7 +184,10 @@ export class SettlementWorld {
   }
 
   private cut(keepSession: boolean): void {
-    if (this.wire.cut(keepSession)) this.note(keepSession ? 'cut' : 'session lost');
+    if (!this.wire.connected) return;
+    if (!keepSession) this.wire.loseSession();
+    this.wire.cut();
+    this.note(keepSession ? 'cut' : 'session lost');
   }
 
   private resume(): void {

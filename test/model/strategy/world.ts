@@ -1,10 +1,10 @@
 /** One seeded schedule: the whole strategy, its handlers, a wire and a broker, a step at a time under a virtual clock. */
 import { Logger } from '@nestjs/common';
-import mqtt, { type Packet } from 'mqtt-packet';
+import { type Packet } from 'mqtt-packet';
 import { type MqttDelivery } from '../../../lib/mqtt/index.js';
 import { MqttServerStrategy } from '../../../lib/nest/mqtt-server.strategy.js';
-import { type Transport, type TransportHandlers } from '../../../lib/net/index.js';
-import { ModelBroker } from '../session/model-broker.js';
+import { GrantingBroker, ModelWire } from '../model-wire.js';
+import { type ModelBroker } from '../session/model-broker.js';
 import { check } from '../session/observer.js';
 import { SeededRandom } from '../session/random.js';
 import { VirtualClock } from './virtual-clock.js';
@@ -23,19 +23,6 @@ interface Received {
   readonly epoch: number;
 }
 
-/** Grants everything: refused filters are the business of the session's model. */
-class GrantingBroker extends ModelBroker {
-  override receive(packet: Packet): void {
-    if (packet.cmd !== 'subscribe') return super.receive(packet);
-    const granted = packet.subscriptions.map(({ qos }) => qos);
-    const bytes = mqtt.generate(
-      { cmd: 'suback', messageId: packet.messageId, granted },
-      { protocolVersion: this.traits.version },
-    );
-    this.out.push({ bytes, cmd: 'suback', packetId: packet.messageId ?? 0, message: undefined });
-  }
-}
-
 export class StrategyWorld {
   readonly random: SeededRandom;
   readonly strategy: MqttServerStrategy;
@@ -44,17 +31,11 @@ export class StrategyWorld {
 
   private readonly clock: VirtualClock;
   private readonly broker: GrantingBroker;
+  private readonly wire: ModelWire;
   private readonly concurrency: number;
   private readonly ordered: boolean;
   private readonly failRate: number;
   private nextUid = 1;
-
-  // the wire
-  private handlers: TransportHandlers | undefined = undefined;
-  private parser: ReturnType<typeof mqtt.parser> | undefined = undefined;
-  private readonly toBroker: Packet[] = [];
-  private paused = false;
-  private keepSession = true;
 
   // what is known from outside
   /** Rises with every session. */
@@ -91,6 +72,11 @@ export class StrategyWorld {
       random,
     );
     this.note(JSON.stringify(this.broker.traits));
+    this.wire = new ModelWire(this.broker, {
+      fromClient: (packet) => this.fromClient(packet),
+      toClient: (packet) => this.toClient(packet),
+      dialled: () => this.note('dial', true),
+    });
     this.strategy = new MqttServerStrategy({
       url: 'mqtt://model:1',
       clientId: 'model',
@@ -104,7 +90,7 @@ export class StrategyWorld {
       keepAlive: 0,
       failure: { retry: { attempts: random.pick([1, 1, 3]) } },
       clock: this.clock,
-      dialer: () => (handlers) => this.dial(handlers),
+      dialer: () => (handlers) => this.wire.dial(handlers),
     });
     this.strategy.addHandler('t/+', (data: Buffer) => this.handle(data) as never, true, {});
   }
@@ -119,7 +105,7 @@ export class StrategyWorld {
     };
     for (let turn = 0; turn < 10; turn++) {
       await this.settle();
-      this.exchange(100);
+      this.wire.exchange(100);
     }
     check((await this.listening) === undefined, 'listen() failed');
   }
@@ -129,12 +115,12 @@ export class StrategyWorld {
     const { random } = this;
     const dice = random.next();
     if (dice < 0.22) this.publish();
-    else if (dice < 0.55) this.exchange(1 + random.below(4));
+    else if (dice < 0.55) this.wire.exchange(1 + random.below(4));
     else if (dice < 0.8) this.endOne(random.chance(this.failRate));
     else if (dice < 0.94) await this.clock.pass(random.below(400), () => this.settle());
     else if (dice < 0.97) this.cut('cut');
     else if (dice < 0.98) {
-      this.keepSession = false;
+      this.wire.loseSession();
       this.cut('session lost');
     } else if (this.broker.traits.resends) this.broker.resendOne();
     await this.settle();
@@ -145,10 +131,10 @@ export class StrategyWorld {
   async finish(): Promise<void> {
     this.healed = true;
     for (let turn = 0; turn < 400; turn++) {
-      this.exchange(100);
+      this.wire.exchange(100);
       while (this.running.length > 0) this.endOne(false);
       await this.settle();
-      this.exchange(100);
+      this.wire.exchange(100);
       await this.clock.pass(300, () => this.settle());
       this.checkRunning();
       if (turn > 20 && this.isDone()) break;
@@ -159,7 +145,7 @@ export class StrategyWorld {
     const closed = this.strategy.close();
     for (let turn = 0; turn < 5; turn++) {
       await this.settle();
-      this.exchange(100);
+      this.wire.exchange(100);
       await this.clock.pass(1000, () => this.settle());
     }
     await closed;
@@ -190,18 +176,9 @@ export class StrategyWorld {
     this.note(`publish ${uid} to ${topic}`);
   }
 
-  /** Moves packets both ways. */
-  private exchange(count: number): void {
-    for (let moved = 0; moved < count; moved++) {
-      const packet = this.toBroker.shift();
-      if (packet !== undefined) this.fromClient(packet);
-      if (this.paused || this.handlers === undefined) continue;
-      const out = this.broker.out.shift();
-      if (out === undefined) continue;
-      if (out.cmd === 'connack') this.newSession(out.bytes);
-      if (out.message !== undefined && this.known(out.message.uid)) this.note('copy', true);
-      this.handlers.onData(out.bytes);
-    }
+  private toClient({ cmd, bytes, message }: ModelBroker['out'][number]): void {
+    if (cmd === 'connack') this.newSession(bytes);
+    if (message !== undefined && this.known(message.uid)) this.note('copy', true);
   }
 
   /** Which session it is, as far as the client knows. */
@@ -223,12 +200,6 @@ export class StrategyWorld {
 
   private fromClient(packet: Packet): void {
     const { broker } = this;
-    if (packet.cmd === 'connect') {
-      broker.accept(packet.properties?.receiveMaximum ?? 65_535, this.keepSession);
-      this.keepSession = true;
-      return;
-    }
-    if (!broker.connected) return;
     // A copy sent on the same connection can cross its PUBACK; the one for the copy then hits whatever the broker has given
     // the identifier to since. Nothing can be done about that here.
     if (!broker.traits.resends && (packet.cmd === 'puback' || packet.cmd === 'pubrec')) {
@@ -239,59 +210,12 @@ export class StrategyWorld {
         check(this.succeeded.has(uid), `M1: ${packet.cmd} for message ${uid}, which no handler has finished`);
       }
     }
-    broker.receive(packet);
-  }
-
-  // The wire
-
-  private dial(handlers: TransportHandlers): Transport {
-    this.note('dial', true);
-    this.parser = mqtt.parser({ protocolVersion: this.broker.traits.version });
-    this.parser.on('packet', (packet) => this.toBroker.push(packet));
-    let over = false;
-    const close = (): void => {
-      if (over) return;
-      over = true;
-      process.nextTick(() => {
-        if (this.handlers === handlers) this.unplug();
-        handlers.onClose();
-      });
-    };
-    process.nextTick(() => {
-      this.handlers = handlers;
-      this.paused = false;
-      handlers.onOpen();
-    });
-    return {
-      description: 'model',
-      bufferedBytes: 0,
-      write: (chunk) => {
-        if (!over) this.parser?.parse(Buffer.from(chunk));
-        return true;
-      },
-      pause: () => (this.paused = true),
-      resume: () => (this.paused = false),
-      end: () => {
-        // What was written before arrives.
-        for (const packet of this.toBroker.splice(0)) this.fromClient(packet);
-        close();
-      },
-      destroy: close,
-    };
   }
 
   private cut(what: string): void {
-    const { handlers } = this;
-    if (handlers === undefined) return;
+    if (!this.wire.connected) return;
     this.note(what, true);
-    this.unplug();
-    handlers.onClose();
-  }
-
-  private unplug(): void {
-    this.handlers = undefined;
-    this.toBroker.length = 0;
-    this.broker.cut();
+    this.wire.cut();
   }
 
   // The handlers' side

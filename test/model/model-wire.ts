@@ -1,9 +1,9 @@
 /** The link between a client and the model's broker: packets move when the schedule says so. */
 import mqtt, { type Packet } from 'mqtt-packet';
-import { type Transport, type TransportHandlers } from '../../../lib/net/index.js';
-import { ModelBroker } from '../session/model-broker.js';
+import { type Transport, type TransportHandlers } from '../../lib/net/index.js';
+import { ModelBroker } from './session/model-broker.js';
 
-/** Grants every filter. */
+/** Grants everything: refused filters are the business of the session's model. */
 export class GrantingBroker extends ModelBroker {
   override receive(packet: Packet): void {
     if (packet.cmd !== 'subscribe') return super.receive(packet);
@@ -16,6 +16,17 @@ export class GrantingBroker extends ModelBroker {
   }
 }
 
+/** What a model sees of the link. */
+export interface WireWatch {
+  /** A packet of the client, before the broker gets it. */
+  fromClient(packet: Packet): void;
+  /** A packet of the broker, before the client gets it. */
+  toClient?(packet: ModelBroker['out'][number]): void;
+  /** A packet of the client that never arrives. */
+  lost?(packet: Packet): void;
+  dialled?(): void;
+}
+
 export class ModelWire {
   private handlers: TransportHandlers | undefined = undefined;
   private parser: ReturnType<typeof mqtt.parser> | undefined = undefined;
@@ -25,11 +36,12 @@ export class ModelWire {
 
   constructor(
     private readonly broker: ModelBroker,
-    /** Looks at a packet of the client before the broker does. */
-    private readonly watch: (packet: Packet) => void,
-    /** A packet of the client that never arrives. */
-    private readonly lost: (packet: Packet) => void,
+    private readonly watch: WireWatch,
   ) {}
+
+  get connected(): boolean {
+    return this.handlers !== undefined;
+  }
 
   /** Moves up to `count` packets each way. */
   exchange(count: number): void {
@@ -38,21 +50,26 @@ export class ModelWire {
       if (packet !== undefined) this.fromClient(packet);
       if (this.paused || this.handlers === undefined) continue;
       const out = this.broker.out.shift();
-      if (out !== undefined) this.handlers.onData(out.bytes);
+      if (out === undefined) continue;
+      this.watch.toClient?.(out);
+      this.handlers.onData(out.bytes);
     }
   }
 
-  /** False: there was no connection. */
-  cut(keepSession: boolean): boolean {
+  /** The next CONNECT finds no session. */
+  loseSession(): void {
+    this.keepSession = false;
+  }
+
+  cut(): void {
     const { handlers } = this;
-    if (handlers === undefined) return false;
-    this.keepSession = keepSession;
+    if (handlers === undefined) return;
     this.unplug();
     handlers.onClose();
-    return true;
   }
 
   dial(handlers: TransportHandlers): Transport {
+    this.watch.dialled?.();
     this.parser = mqtt.parser({ protocolVersion: this.broker.traits.version });
     this.parser.on('packet', (packet) => this.toBroker.push(packet));
     let over = false;
@@ -94,13 +111,13 @@ export class ModelWire {
       return;
     }
     if (!this.broker.connected) return;
-    this.watch(packet);
+    this.watch.fromClient(packet);
     this.broker.receive(packet);
   }
 
   private unplug(): void {
     this.handlers = undefined;
-    for (const packet of this.toBroker.splice(0)) this.lost(packet);
+    for (const packet of this.toBroker.splice(0)) this.watch.lost?.(packet);
     this.broker.cut();
   }
 }
